@@ -10,7 +10,7 @@ Who calls: workspaces build operations, gates look at them, handlers run them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 import msgspec
@@ -60,10 +60,17 @@ class Op(Struct, Generic[T], frozen=True):
         return tuple(parse(place) for place in given if place is not None)
 
     def rerooted(self, change: Callable[[VPath], VPath]) -> Self:
-        """The same operation with each of its paths changed."""
+        """The same operation with each of its paths changed.
+
+        This confines nothing, because links know nothing of it: `Within` does.
+        """
         given = {name: getattr(self, name) for name in self.places}
         moved = {name: change(parse(place)) for name, place in given.items() if place is not None}
         return with_fields(self, **moved) if moved else self
+
+    def seen_from(self, mount: VPath) -> Self:
+        """The same operation as a volume sees it that is mounted at `mount`."""
+        return self.rerooted(lambda path: path.below(mount))
 
     def staged(self, stage: Callable[[Data], Data]) -> Self:  # noqa: ARG002
         """The same operation with its data, if it carries any, replaced by `stage(data)`."""
@@ -384,11 +391,18 @@ class Batch(_Mutation[list[Any]], frozen=True):
     places: ClassVar[tuple[str, ...]] = ()
     ops: tuple[Op[Any], ...]
 
+    @property
+    def mutates(self) -> bool:  # type: ignore[override]  # pyright: ignore
+        return any(op.mutates for op in self.ops)
+
     def paths(self) -> tuple[VPath, ...]:
         return tuple(path for op in self.ops for path in op.paths())
 
     def rerooted(self, change: Callable[[VPath], VPath]) -> Self:
         return with_fields(self, ops=tuple(op.rerooted(change) for op in self.ops))
+
+    def seen_from(self, mount: VPath) -> Self:
+        return with_fields(self, ops=tuple(op.seen_from(mount) for op in self.ops))
 
     def staged(self, stage: Callable[[Data], Data]) -> Self:
         return with_fields(self, ops=tuple(op.staged(stage) for op in self.ops))
@@ -413,47 +427,66 @@ class _Wrapped(_Mutation[T], Generic[T], frozen=True):
     def rerooted(self, change: Callable[[VPath], VPath]) -> Self:
         return with_fields(self, op=self.op.rerooted(change))
 
+    def seen_from(self, mount: VPath) -> Self:
+        return with_fields(self, op=self.op.seen_from(mount))
+
     def staged(self, stage: Callable[[Data], Data]) -> Self:
         return with_fields(self, op=self.op.staged(stage))
+
+
+class Within(_Wrapped[T], Generic[T], frozen=True):
+    """Runs an operation in the sub-tree below `base`, out of which no link leads."""
+
+    base: VPath
+
+    @property
+    def mutates(self) -> bool:  # type: ignore[override]  # pyright: ignore
+        return self.op.mutates
+
+    def paths(self) -> tuple[VPath, ...]:
+        return tuple(self.base.join(path) for path in self.op.paths())
+
+    def rerooted(self, change: Callable[[VPath], VPath]) -> Self:
+        return with_fields(self, base=change(self.base))
+
+    def seen_from(self, mount: VPath) -> Self:
+        return with_fields(self, base=self.base.below(mount))
+
+    def run(self, volume: Volume) -> T:
+        return self.op.run(volume.rooted(self.base))
 
 
 class Judged(_Wrapped[T], Generic[T], frozen=True):
     """Runs an operation, then lets a judge look at what it did before anything is committed."""
 
     judge: Judge
+    #: Where the volume that runs it is mounted in the tree that the judge knows.
+    at: VPath = ROOT
 
-    def rerooted(self, change: Callable[[VPath], VPath]) -> Self:
-        base = change(ROOT)
-
-        def judge(volume: object, touched: list[tuple[str, ...]]) -> None:
-            inside = [path for path in touched if VPath(path).is_within(base)]
-            self.judge(
-                Below(volume, base),  # type: ignore[arg-type]
-                [path[len(base.parts) :] for path in inside],
-            )
-
-        return with_fields(self, op=self.op.rerooted(change), judge=judge)
+    def seen_from(self, mount: VPath) -> Self:
+        return with_fields(self, op=self.op.seen_from(mount), at=self.at.join(mount))
 
     def run(self, volume: Volume) -> T:
         answer = self.op.run(volume)
-        self.judge(volume, list(volume.touched()))
+        touched = [self.at.parts + path for path in volume.touched()]
+        self.judge(Mounted(volume, self.at), touched)
         return answer
 
 
-class Below:
-    """What a judge may see of a volume from a sub-tree: files to open, directories to list."""
+class Mounted:
+    """What a judge may see of a volume mounted at `at`: files to open, directories to list."""
 
-    def __init__(self, volume: Volume, base: VPath) -> None:
-        self._volume, self._base = volume, base
+    def __init__(self, volume: Volume, at: VPath) -> None:
+        self._volume, self._at = volume, at
 
     def stat(self, path: VPath, follow: bool) -> Stat:
-        return self._volume.stat(self._base.join(path), follow)
+        return self._volume.stat(path.below(self._at), follow)
 
     def list(self, path: VPath, after: str | None, limit: int) -> Page[Entry]:
-        return self._volume.list(self._base.join(path), after, limit)
+        return self._volume.list(path.below(self._at), after, limit)
 
     def open(self, path: VPath, revision: int | None) -> Content:
-        return self._volume.open(self._base.join(path), revision)
+        return self._volume.open(path.below(self._at), revision)
 
 
 class Once(_Wrapped[T], Generic[T], frozen=True):
@@ -476,6 +509,24 @@ class Once(_Wrapped[T], Generic[T], frozen=True):
         return answer
 
 
+def unwrapped(op: Op[Any]) -> Iterator[Op[Any]]:
+    """The plain operations inside batches and wrappers, with their paths as seen from outside.
+
+    Whatever decides by verb looks at these, so that no wrapping hides one.
+    """
+    match op:
+        case Batch():
+            for each in op.ops:
+                yield from unwrapped(each)
+        case Within():
+            for each in unwrapped(op.op):
+                yield each.rerooted(op.base.join)
+        case _Wrapped():
+            yield from unwrapped(op.op)
+        case _:
+            yield op
+
+
 _KEPT = list[Stat | list[Stat | None] | str | None]
 
 
@@ -486,6 +537,8 @@ def fingerprint(op: Op[Any]) -> bytes:
         value: object = getattr(op, name)
         if isinstance(op, Batch):
             digest.update(b"".join(fingerprint(each) for each in op.ops))
+        elif isinstance(value, Op):
+            digest.update(fingerprint(cast(Op[Any], value)))
         elif name == "data" and not isinstance(value, bytes | str):
             digest.update(b"a stream")
         else:

@@ -241,6 +241,22 @@ class Volume(Protocol):
         """For the root, the whole ledger; for another directory, the bytes and nodes below it."""
         ...
 
+    def rooted(self, base: VPath) -> Volume:
+        """The same volume, in the same transaction, with the directory `base` as its root.
+
+        Nothing above `base` is reachable: links resolve inside it, absolute targets from it, and
+        `..` stops at it. No link in `base` itself is followed: a link there raises
+        `NotADirectory`, a missing component `NotFound`. For the root the answer is this volume.
+
+        Every answer is relative to `base`: `changes`, `touched` and `usage` see what lies below it
+        (`usage` of the root gives the sums of the directory, with the limits of the space),
+        `trashed`, `untrash` and `purge` see only what was taken from below it (a foreign id is
+        `NotFound`). Verbs of a whole space (`snapshot`, `snapshots`, `drop_snapshot`, `rollback`,
+        `undo`) raise `PermissionDenied`. The keys of `recall` and `remember` are apart for each base, so
+        that nobody is given the answer to what was done elsewhere.
+        """
+        ...
+
     def touched(self) -> Sequence[tuple[str, ...]]:
         """Canonical paths, all names of hard-linked nodes included, whose bytes or whose place
         changed in this transaction so far. A moved or copied directory stands for what it holds.
