@@ -538,7 +538,8 @@ def fingerprint(op: Op[Any]) -> bytes:
         if isinstance(op, Batch):
             digest.update(b"".join(fingerprint(each) for each in op.ops))
         elif isinstance(value, Op):
-            digest.update(fingerprint(cast(Op[Any], value)))
+            inner: Op[Any] = value
+            digest.update(fingerprint(inner))
         elif name == "data" and not isinstance(value, bytes | str):
             digest.update(b"a stream")
         else:

@@ -252,8 +252,8 @@ class Volume(Protocol):
         (`usage` of the root gives the sums of the directory, with the limits of the space),
         `trashed`, `untrash` and `purge` see only what was taken from below it (a foreign id is
         `NotFound`). Verbs of a whole space (`snapshot`, `snapshots`, `drop_snapshot`, `rollback`,
-        `undo`) raise `PermissionDenied`. The keys of `recall` and `remember` are apart for each base, so
-        that nobody is given the answer to what was done elsewhere.
+        `undo`) raise `PermissionDenied`. The keys of `recall` and `remember` are apart for each
+        base, so that nobody is given the answer to what was done elsewhere.
         """
         ...
 
