@@ -7,14 +7,17 @@ spelling. The message says what is wrong, `remedy` what to do about it.
     KeelError
     ├── Missing            look again, or create it:   NotFound, RevisionNotFound, CursorExpired
     ├── Taken              choose another name:        AlreadyExists, NotEmpty
-    ├── WrongKind          use another verb:           IsADirectory, NotADirectory, NotALink, NotAFile
+    ├── WrongKind          use another verb:           IsADirectory, NotADirectory, NotALink,
+    │                                                  NotAFile
     ├── Conflict           read again, then retry
     ├── Invalid            correct the call:           InvalidPath, NameTooLong, InvalidArgument,
     │                                                  InvalidPattern, LinkLoop, DanglingLink
-    ├── Refused            ask for permission:         PermissionDenied, ReadOnly, Busy, CrossDevice,
-    │                                                  ValidationFailed, NotUndoable, Unsupported
+    ├── Refused            ask for permission:         PermissionDenied, ReadOnly, Busy,
+    │                                                  CrossDevice, ValidationFailed, NotUndoable,
+    │                                                  Unsupported
     ├── LimitExceeded      free or ask for room:       QuotaExceeded, TooLarge
-    ├── Unavailable        retry later:                StoreBusy, DeadlineExceeded, StoreClosed, InDoubt
+    ├── Unavailable        retry later:                StoreBusy, StoreFull, DeadlineExceeded,
+    │                                                  StoreClosed, InDoubt
     └── Broken             call the operator:          Corrupt, StoreFailed, UnknownFailure
 """
 
@@ -30,6 +33,10 @@ class KeelError(Exception):
     remedy: ClassVar[str] = "Look at the message."
     #: The caller's spelling of the path; only the outermost facade sets it.
     path: str | None = None
+    #: The caller's spelling of the second path, for verbs that have two.
+    to: str | None = None
+    #: Which operation of a batch was refused, counted from 0.
+    operation: int | None = None
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(message or (type(self).__doc__ or "").strip())
@@ -40,7 +47,13 @@ class KeelError(Exception):
         return str(self.args[0])
 
     def __str__(self) -> str:
-        return self.message if self.path is None else f"{self.message}: {self.path!r}"
+        text = (
+            self.message
+            if self.operation is None
+            else f"operation {self.operation}: {self.message}"
+        )
+        named = " -> ".join(repr(path) for path in (self.path, self.to) if path is not None)
+        return f"{text}: {named}" if named else text
 
 
 class Missing(KeelError):
@@ -297,6 +310,13 @@ class StoreClosed(Unavailable):
 
     code = "store_closed"
     remedy = "Open the store again."
+
+
+class StoreFull(Unavailable):
+    """The disk or the server that holds the store is full; nothing of this change was kept."""
+
+    code = "store_full"
+    remedy = "Tell the operator to make room, then retry."
 
 
 class InDoubt(Unavailable):

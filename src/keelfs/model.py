@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 #: The most that one page of any listing may hold.
 MAX_PAGE: Final = 10_000
+#: A cursor behind every change that there will ever be: the largest integer of both databases.
+END_OF_JOURNAL: Final = 2**63 - 1
 
 
 class Kind(StrEnum):

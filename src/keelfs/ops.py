@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from functools import cache
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast, get_type_hints
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace as with_fields
 
+from keelfs.errors import KeelError
 from keelfs.model import (
     ANY,
     Attrs,
@@ -79,6 +81,10 @@ class Op(Struct, Generic[T], frozen=True):
     def run(self, volume: Volume) -> T:
         """The answer of `volume`, inside the transaction that its handler opened."""
         raise NotImplementedError
+
+    def recalled(self, kept: bytes) -> T:
+        """The answer that was kept of this operation, decoded as what `run` says it returns."""
+        return cast(T, msgspec.msgpack.decode(kept, type=_answer(type(self))))
 
 
 class _Mutation(Op[T], Generic[T], frozen=True):
@@ -408,7 +414,18 @@ class Batch(_Mutation[list[Any]], frozen=True):
         return with_fields(self, ops=tuple(op.staged(stage) for op in self.ops))
 
     def run(self, volume: Volume) -> list[Any]:
-        return [op.run(volume) for op in self.ops]
+        answers: list[Any] = []
+        for index, op in enumerate(self.ops):
+            try:
+                answers.append(op.run(volume))
+            except KeelError as error:
+                error.operation = index
+                raise
+        return answers
+
+    def recalled(self, kept: bytes) -> list[Any]:
+        each = msgspec.msgpack.decode(kept, type=list[msgspec.Raw])
+        return [op.recalled(bytes(raw)) for op, raw in zip(self.ops, each, strict=True)]
 
 
 class _Wrapped(_Mutation[T], Generic[T], frozen=True):
@@ -432,6 +449,9 @@ class _Wrapped(_Mutation[T], Generic[T], frozen=True):
 
     def staged(self, stage: Callable[[Data], Data]) -> Self:
         return with_fields(self, op=self.op.staged(stage))
+
+    def recalled(self, kept: bytes) -> T:
+        return self.op.recalled(kept)
 
 
 class Within(_Wrapped[T], Generic[T], frozen=True):
@@ -492,8 +512,8 @@ class Mounted:
 class Once(_Wrapped[T], Generic[T], frozen=True):
     """Runs an operation at most once per key: a repeat is given the first answer.
 
-    The key and the answer are kept in the transaction of the operation itself. Only operations
-    whose answer is a `Stat`, a list of them, or nothing can be asked for once.
+    The key and the answer are kept in the transaction of the operation itself. An opened content
+    cannot be kept; every other answer can.
     """
 
     key: str
@@ -503,9 +523,9 @@ class Once(_Wrapped[T], Generic[T], frozen=True):
     def run(self, volume: Volume) -> T:
         kept = volume.recall(self.key, self.fingerprint)
         if kept is not None:
-            return cast(T, msgspec.msgpack.decode(kept, type=_KEPT)[0])
+            return self.op.recalled(kept)
         answer = self.op.run(volume)
-        volume.remember(self.key, self.fingerprint, msgspec.msgpack.encode([answer]))
+        volume.remember(self.key, self.fingerprint, msgspec.msgpack.encode(answer))
         return answer
 
 
@@ -527,7 +547,9 @@ def unwrapped(op: Op[Any]) -> Iterator[Op[Any]]:
             yield op
 
 
-_KEPT = list[Stat | list[Stat | None] | str | None]
+@cache
+def _answer(operation: type[Op[Any]]) -> Any:
+    return get_type_hints(operation.run)["return"]
 
 
 def fingerprint(op: Op[Any]) -> bytes:

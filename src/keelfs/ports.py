@@ -233,7 +233,9 @@ class Volume(Protocol):
     def changes(self, path: VPath, after: int, limit: int) -> Page[Change]:
         """Journal entries with `seq > after` that touch `path` or what lies below it.
 
-        `next` is the cursor to go on from: always given, also on an empty page.
+        `next` is the cursor to go on from: always given, also on an empty page. It never lies
+        beyond the end of the journal, whatever `after` is, so that asking after `END_OF_JOURNAL`
+        answers where the journal ends.
         """
         ...
 
