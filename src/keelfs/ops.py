@@ -560,7 +560,7 @@ def fingerprint(op: Op[Any]) -> bytes:
         if isinstance(op, Batch):
             digest.update(b"".join(fingerprint(each) for each in op.ops))
         elif isinstance(value, Op):
-            inner: Op[Any] = value
+            inner: Op[Any] = value  # pyright: ignore[reportUnknownVariableType]
             digest.update(fingerprint(inner))
         elif name == "data" and not isinstance(value, bytes | str):
             digest.update(b"a stream")

@@ -1,1 +1,1 @@
-"""."""
+"""Gates: each passes, refuses, observes or re-roots operations, and never invents an answer."""
