@@ -302,6 +302,8 @@ class Match(Struct, frozen=True):
     #: Counted from 1.
     line_number: int
     line: str
+    #: The line is longer; only what is shown here was searched.
+    cut: bool = False
 
 
 class Finding(Struct, frozen=True):
