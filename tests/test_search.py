@@ -310,7 +310,34 @@ def test_a_large_file_is_read_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None
 
 _TEXT_PATTERNS = st.lists(
     st.sampled_from(
-        r"a b . ^ $ * + | ( ) [^a] \s \W \b \A \z (?s) (?-m) (?i) (?m) \n é \C {2} [^\S] �".split()
+        [
+            r"a",
+            r"b",
+            r".",
+            r"^",
+            r"$",
+            r"*",
+            r"+",
+            r"|",
+            r"(",
+            r")",
+            r"[^a]",
+            r"\s",
+            r"\W",
+            r"\b",
+            r"\A",
+            r"\z",
+            r"(?s)",
+            r"(?-m)",
+            r"(?i)",
+            r"(?m)",
+            r"\n",
+            r"é",
+            r"\C",
+            r"{2}",
+            r"[^\S]",
+            r"�",
+        ]
     ),
     max_size=6,
 ).map("".join)
