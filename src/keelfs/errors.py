@@ -53,7 +53,7 @@ class KeelError(Exception):
             else f"operation {self.operation}: {self.message}"
         )
         named = " -> ".join(repr(path) for path in (self.path, self.to) if path is not None)
-        return f"{text}: {named}" if named else text
+        return f"{text.rstrip('.')}: {named}" if named else text
 
 
 class Missing(KeelError):

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace as with_fields
 
-from keelfs.errors import KeelError
+from keelfs.errors import InvalidArgument, KeelError
 from keelfs.model import (
     ANY,
     Attrs,
@@ -525,7 +525,7 @@ class Once(_Wrapped[T], Generic[T], frozen=True):
         if kept is not None:
             return self.op.recalled(kept)
         answer = self.op.run(volume)
-        volume.remember(self.key, self.fingerprint, msgspec.msgpack.encode(answer))
+        volume.remember(self.key, self.fingerprint, msgspec.msgpack.encode(answer, enc_hook=_plain))
         return answer
 
 
@@ -545,6 +545,12 @@ def unwrapped(op: Op[Any]) -> Iterator[Op[Any]]:
             yield from unwrapped(op.op)
         case _:
             yield op
+
+
+def _plain(answer: object) -> list[object]:
+    if isinstance(answer, Sequence):
+        return list(cast(Sequence[object], answer))
+    raise InvalidArgument("an opened content cannot be kept under an idempotency key")
 
 
 @cache
