@@ -1,0 +1,112 @@
+"""A store: tenants, their spaces, and what keeps all of it sound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from keelfs.model import Limits, Principal, Report, Swept, Usage
+from keelfs.ports import Clock
+from keelfs.store import spaces
+from keelfs.store.database import Database
+from keelfs.store.home import SpaceHome
+from keelfs.store.stats import stats
+
+PAGE = 1000
+
+
+class SqlCatalog:
+    """Every tenant of one database."""
+
+    def __init__(self, database: Database, clock: Clock, limits: Limits, grace_s: float) -> None:
+        self._database = database
+        self._clock = clock
+        self._limits = limits
+        self._grace_s = grace_s
+
+    def open_tenant(self, name: str, create: bool) -> int:
+        spaces.check_id("name of a tenant", name)
+        now = self._clock.now_ns()
+        found = self._database.read(0, lambda tx: tx.one(spaces.TENANT, name))
+        if found is not None:
+            return int(found[0])
+        return self._database.write(
+            0, lambda tx: spaces.open_tenant(tx, name, now, create=create)
+        )
+
+    def tenants(self) -> Iterator[str]:
+        for _id, name in self.tenant_ids():
+            if not name.startswith(spaces.DELETED):
+                yield name
+
+    def tenant_ids(self) -> Iterator[tuple[int, str]]:
+        after = ""
+        while True:
+            last = after
+            rows = self._database.read(0, lambda tx: tx.all(spaces.TENANTS, last, PAGE))
+            for row in rows:
+                after = row[1]
+                yield row[0], row[1]
+            if len(rows) < PAGE:
+                return
+
+    def open_space(
+        self, tenant: int, kind: str, key: str, principal: Principal, create: bool
+    ) -> SpaceHome:
+        spaces.check_kind(kind)
+        spaces.check_id("key of a space", key)
+        now = self._clock.now_ns()
+        found = self._database.read(
+            tenant, lambda tx: spaces.find_space(tx, kind, key, self._limits)
+        )
+        space, limits = found or self._database.write(
+            tenant,
+            lambda tx: spaces.open_space(tx, kind, key, now, self._limits, create=create),
+        )
+        return SpaceHome(
+            self._database, tenant, space, principal, self._clock, limits, self._limits
+        )
+
+    def spaces(self, tenant: int) -> Iterator[tuple[str, str]]:
+        after = ("", "")
+        while True:
+            last = after
+            rows = self._database.read(tenant, lambda tx: tx.all(spaces.SPACES, *last, PAGE))
+            for row in rows:
+                after = (row[1], row[2])
+                yield after
+            if len(rows) < PAGE:
+                return
+
+    def usage(self, tenant: int) -> Usage:
+        return self._database.read(tenant, spaces.tenant_usage)
+
+    def set_limits(self, tenant: int, limits: Limits) -> None:
+        self._database.write(
+            tenant, lambda tx: spaces.set_tenant_limits(tx, limits, self._limits)
+        )
+
+    def delete_tenant(self, tenant: int) -> None:
+        """Makes the tenant and its spaces unreachable; the sweep removes the rows."""
+        now = self._clock.now_ns()
+        self._database.write(tenant, lambda tx: spaces.delete_tenant(tx, now))
+
+    def check(self, repair: bool) -> Report:
+        from keelfs.store.fsck import Checker
+
+        return Checker(self._database, self._clock, repair).report(self.tenant_ids())
+
+    def sweep(self, steps: int | None) -> Swept:
+        from keelfs.store.sweep import Sweeper
+
+        sweeper = Sweeper(self._database, self._clock, self._grace_s)
+        return sweeper.sweep(self.tenant_ids(), steps)
+
+    def stats(self) -> dict[str, Any]:
+        return stats(self._database, self.tenant_ids())
+
+    def backup(self, path: str) -> None:
+        self._database.backup(path)
+
+    def close(self) -> None:
+        self._database.close()

@@ -1,0 +1,1 @@
+"""SQL files, one per version and database; see `keelfs.store.schema`."""

@@ -1,0 +1,298 @@
+"""PostgreSQL: the one file that imports its driver.
+
+Statements travel through the driver's pipeline: what needs no answer is sent along with what does,
+so a verb costs one round trip to read and two to write. A reading statement outside a transaction
+forms one with the setting that names the tenant; a writing transaction is READ COMMITTED and locks
+its space's row first, which the work itself does.
+
+What must always be true: every transaction names its tenant before anything else, and works under
+a role that row-level security binds. After the COMMIT was sent nothing is retried: the answer may
+have been lost after the change was kept.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Final, TypeVar
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.pq import TransactionStatus
+from psycopg.types.numeric import Int8BinaryDumper, Int8Dumper
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from keelfs.errors import (
+    Corrupt,
+    InDoubt,
+    InvalidArgument,
+    StoreBusy,
+    StoreClosed,
+    StoreFull,
+    Unavailable,
+    Unsupported,
+)
+from keelfs.store.database import Row, Statement, Tx
+from keelfs.store.schema import POSTGRES, refuse_newer
+
+T = TypeVar("T")
+
+#: Older minor releases let a `mkdir -p` racing a removal commit an orphan.
+OLDEST_POSTGRES: Final = 150_020
+ROLE: Final = "keelfs_app"
+_BIND_LOCAL: Final = "SELECT set_config('keelfs.tenant', $1, true)"
+#: What a retry from the start can mend: nothing of the transaction was kept.
+_LOST_RACES: Final = (
+    pg.SerializationFailure,
+    pg.DeadlockDetected,
+    pg.LockNotAvailable,
+    pg.UniqueViolation,
+    pg.CheckViolation,
+    pg.ForeignKeyViolation,
+)
+
+_Connection = psycopg.Connection[Row]
+
+
+class PostgresTx:
+    """Statements of one transaction, sent through a pipeline."""
+
+    pipelined: ClassVar[bool] = True
+
+    __slots__ = ("_alone", "_connection", "_tenant", "_text")
+
+    def __init__(self, connection: _Connection, tenant: int, *, alone: bool) -> None:
+        """With `alone`, each answer that is waited for ends an implicit transaction."""
+        self._connection = connection
+        self._tenant = tenant
+        self._text = str(tenant)
+        self._alone = alone
+
+    def _send(self, statement: Statement, params: tuple[Any, ...]) -> psycopg.Cursor[Row]:
+        cursor = self._connection.cursor(binary=True)
+        cursor.execute(statement.pg, (self._tenant, *params))  # type: ignore[arg-type]
+        return cursor
+
+    def later(self, statement: Statement, /, *params: Any) -> Callable[[], list[Row]]:
+        if self._alone:
+            self._connection.execute(_BIND_LOCAL, (self._text,))
+        return self._send(statement, params).fetchall
+
+    def all(self, statement: Statement, /, *params: Any) -> list[Row]:
+        return self.later(statement, *params)()
+
+    def one(self, statement: Statement, /, *params: Any) -> Row | None:
+        rows = self.all(statement, *params)
+        return rows[0] if rows else None
+
+    def do(self, statement: Statement, /, *params: Any) -> None:
+        self._send(statement, params)
+
+    def many(self, statement: Statement, rows: Iterable[Sequence[Any]], /) -> None:
+        tenant = self._tenant
+        cursor = self._connection.cursor(binary=True)
+        cursor.executemany(statement.pg, [(tenant, *row) for row in rows])  # type: ignore[arg-type]
+
+
+class PostgresDatabase:
+    """A store on a PostgreSQL server, shared by any number of processes on any machines."""
+
+    local: ClassVar[bool] = False
+
+    def __init__(
+        self, url: str, *, pool_size: int = 16, busy_timeout_s: float = 30.0, durability: str = "full"
+    ) -> None:
+        if durability not in {"full", "relaxed"}:
+            raise InvalidArgument('durability is "full" or "relaxed"')
+        self._url = url
+        self._busy_timeout_s = busy_timeout_s
+        self._durability = durability
+        self._pool: ConnectionPool[_Connection] = ConnectionPool(
+            url,
+            min_size=1,
+            max_size=pool_size,
+            timeout=busy_timeout_s,
+            configure=self._configure,
+            kwargs={
+                "autocommit": True,
+                "prepare_threshold": 0,
+                "cursor_factory": psycopg.RawCursor,
+                "application_name": "keelfs",
+            },
+            open=False,
+        )
+        self._admin_checked = False
+
+    # -- connections
+
+    def _configure(self, connection: _Connection) -> None:
+        connection.prepared_max = 1000
+        connection.adapters.register_dumper(int, Int8Dumper)
+        connection.adapters.register_dumper(int, Int8BinaryDumper)
+        commit = "on" if self._durability == "full" else "off"
+        milliseconds = int(self._busy_timeout_s * 1000)
+        for setting in (
+            f"SET ROLE {ROLE}",
+            "SET plan_cache_mode = force_generic_plan",
+            "SET default_transaction_isolation = 'read committed'",
+            f"SET synchronous_commit = {commit}",
+            f"SET lock_timeout = {milliseconds}",
+            "SET idle_in_transaction_session_timeout = 60000",
+            "SET jit = off",
+        ):
+            connection.execute(setting)
+
+    def migrate(self) -> None:
+        """Runs under the login of the URL, which must own the tables; callers get another role."""
+        try:
+            with psycopg.connect(self._url, autocommit=True) as connection:
+                self._apply(connection)
+        except psycopg.OperationalError as error:
+            raise Unavailable(f"the PostgreSQL server cannot be reached: {_plain(error)}") from None
+        self._pool.open()
+
+    def _apply(self, connection: psycopg.Connection[Any]) -> None:
+        server = connection.info.server_version
+        if server < OLDEST_POSTGRES or 160_000 <= server < 160_004:
+            raise InvalidArgument("PostgreSQL 15.20, 16.4 or newer is needed")
+        if connection.info.parameter_status("server_encoding") != "UTF8":
+            raise InvalidArgument("the database must have been created with encoding UTF8")
+        if _version(connection) == POSTGRES.newest:
+            return
+        with connection.transaction():
+            # One migrator at a time; the number is "keel" in ASCII.
+            connection.execute("SELECT pg_advisory_xact_lock(1801807212)")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS keelfs_schema (version bigint NOT NULL)"
+            )
+            version = _version(connection)
+            refuse_newer(version, POSTGRES)
+            for number, text in POSTGRES.after(version):
+                connection.execute(text)  # type: ignore[arg-type]
+                connection.execute("DELETE FROM keelfs_schema")
+                connection.execute("INSERT INTO keelfs_schema VALUES (%s)", (number,))
+            connection.execute(f"GRANT {ROLE} TO CURRENT_USER")
+            connection.execute(f"GRANT USAGE ON SCHEMA public TO {ROLE}")
+
+    # -- reading
+
+    def read(self, tenant: int, work: Callable[[Tx], T]) -> T:
+        def once() -> T:
+            with self._pool.connection() as connection, connection.pipeline():
+                return work(PostgresTx(connection, tenant, alone=True))
+
+        return self._retrying(once, reads=True)
+
+    def snapshot(self, tenant: int, work: Callable[[Tx], T]) -> T:
+        def once() -> T:
+            with self._pool.connection() as connection:
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                try:
+                    with connection.pipeline():
+                        connection.execute(_BIND_LOCAL, (str(tenant),))
+                        return work(PostgresTx(connection, tenant, alone=False))
+                finally:
+                    _roll_back(connection)
+
+        return self._retrying(once, reads=True)
+
+    # -- writing
+
+    def write(self, tenant: int, work: Callable[[Tx], T], *, durable: bool = True) -> T:
+        return self._retrying(lambda: self._write(tenant, work, durable), reads=False)
+
+    def _write(self, tenant: int, work: Callable[[Tx], T], durable: bool) -> T:
+        with self._pool.connection() as connection:
+            committing = False
+            try:
+                with connection.pipeline():
+                    connection.execute("BEGIN")
+                    connection.execute(_BIND_LOCAL, (str(tenant),))
+                    if not durable:
+                        connection.execute("SET LOCAL synchronous_commit = off")
+                    answer = work(PostgresTx(connection, tenant, alone=False))
+                    committing = True
+                    connection.execute("COMMIT")
+                return answer
+            except psycopg.OperationalError as error:
+                if committing and connection.broken and not isinstance(error, _LOST_RACES):
+                    raise InDoubt from error
+                raise
+            finally:
+                _roll_back(connection)
+
+    def _retrying(self, once: Callable[[], T], *, reads: bool) -> T:
+        deadline = time.monotonic() + self._busy_timeout_s
+        attempt = 0
+        while True:
+            try:
+                return once()
+            except _LOST_RACES as error:
+                retry: Exception = error
+            except pg.AdminShutdown as error:
+                retry = error
+            except psycopg.OperationalError as error:
+                if isinstance(error, pg.DiskFull):
+                    raise StoreFull from error
+                retry = error
+            except (PoolTimeout, PoolClosed) as error:
+                if isinstance(error, PoolClosed):
+                    raise StoreClosed from None
+                raise StoreBusy("every connection to the server was in use") from None
+            except psycopg.Error as error:
+                raise _translated(error) from error
+            attempt += 1
+            if time.monotonic() > deadline or (attempt > 20 and not _is_race(retry)):
+                raise _given_up(retry, reads) from retry
+            time.sleep(min(0.5, 0.001 * 2 ** min(attempt, 9)) * random.uniform(0.5, 1.0))
+
+    # -- the rest
+
+    def version(self) -> object:
+        """PostgreSQL offers nothing cheaper than asking the journal itself."""
+        return object()
+
+    def backup(self, path: str) -> None:
+        raise Unsupported("a store on PostgreSQL is backed up by the server's own pg_dump")
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+def _roll_back(connection: _Connection) -> None:
+    if connection.closed or connection.info.transaction_status == TransactionStatus.IDLE:
+        return
+    connection.rollback()
+
+
+def _version(connection: psycopg.Connection[Any]) -> int:
+    there = connection.execute("SELECT to_regclass('keelfs_schema') IS NOT NULL").fetchone()
+    if not (there and there[0]):
+        return 0
+    row = connection.execute("SELECT max(version) FROM keelfs_schema").fetchone()
+    return int(row[0] or 0) if row else 0
+
+
+def _is_race(error: Exception) -> bool:
+    return isinstance(error, pg.SerializationFailure | pg.DeadlockDetected | pg.UniqueViolation)
+
+
+def _given_up(error: Exception, reads: bool) -> Exception:
+    del reads
+    if isinstance(error, psycopg.IntegrityError):
+        return error
+    if isinstance(error, _LOST_RACES):
+        return StoreBusy("other writers held the space until the deadline")
+    return Unavailable(f"the PostgreSQL server does not answer: {_plain(error)}")
+
+
+def _translated(error: psycopg.Error) -> Exception:
+    if isinstance(error, pg.DataCorrupted | pg.IndexCorrupted):
+        return Corrupt("the server reports damaged data")
+    return error
+
+
+def _plain(error: Exception) -> str:
+    """The first line of a driver's message; it names host and port, never a password."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,139 @@
+"""A space of a store as a handler: each operation becomes one transaction.
+
+Data is made ready before the transaction begins: bytes are hashed, streams are stored as chunks
+that nothing holds yet, so that no transaction ever waits for a caller. A change that finds its
+tenant's allowance used up is tried again after the unused parts of it were taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from keelfs.errors import QuotaExceeded
+from keelfs.model import Data, Limits, Principal
+from keelfs.ops import Append, Batch, Op, Patch, Truncate
+from keelfs.ports import Clock
+from keelfs.store.content import prepare
+from keelfs.store.database import Database, Tx
+from keelfs.store.ledger import Unsettled, settle, settle_tenant
+from keelfs.store.scope import PEEK, Scope, SpaceRow, decoded_limits
+from keelfs.store.staging import Stager
+from keelfs.store.tree import ask_ahead
+from keelfs.store.view import View
+
+T = TypeVar("T")
+
+#: Attempts to find room by taking back unused allowances, when others keep drawing them.
+SETTLEMENTS: Final = 8
+
+
+class SpaceVolume:
+    """One space, opened for one principal."""
+
+    def __init__(
+        self,
+        database: Database,
+        tenant: int,
+        space: int,
+        principal: Principal,
+        clock: Clock,
+        limits: Limits,
+    ) -> None:
+        self._database = database
+        self.tenant = tenant
+        self.space = space
+        self.principal = principal
+        self._clock = clock
+        self._limits = limits
+        #: Whether a short read is worth no thread of its own.
+        self.local_reads = database.local
+
+    def perform(self, op: Op[T], /) -> T:
+        """The operation's answer, wholly done and committed, or an error and nothing done."""
+        if not op.mutates:
+            return self._database.read(self.tenant, lambda tx: op.run(self.reading(tx)))
+        return self._changed(op.staged(self._ready))
+
+    # -- reading
+
+    def reading(self, tx: Tx) -> View:
+        """A view that changes nothing; what it opens may be read after it."""
+        scope = Scope(
+            tx,
+            self.space,
+            self.principal,
+            self._clock.now_ns(),
+            limits=self._limits,
+            opener=self._reread,
+        )
+        return View(scope)
+
+    def _reread(self, work: Callable[[Tx], bytes], /) -> bytes:
+        return self._database.read(self.tenant, work)
+
+    # -- writing
+
+    def _changed(self, op: Op[T]) -> T:
+        def work(tx: Tx) -> T:
+            view = self.writing(tx)
+            if tx.pipelined and type(op).places and not isinstance(op, Batch):
+                for path in op.paths():
+                    ask_ahead(view, path, reading=isinstance(op, Append | Patch | Truncate))
+            answer = op.run(view)
+            view.scope.flush()
+            self._limits = view.scope.limits
+            return answer
+
+        return self.write(work)
+
+    def write(self, work: Callable[[Tx], T]) -> T:
+        """Runs work that changes this space, finding room in the tenant's allowance if need be."""
+        for _attempt in range(SETTLEMENTS):
+            try:
+                return self._database.write(self.tenant, work)
+            except Unsettled as error:
+                refusal: QuotaExceeded = error.refusal
+                self._database.write(self.tenant, settle_tenant)
+        raise refusal
+
+    def writing(self, tx: Tx) -> View:
+        """A view that changes the space; whoever uses it calls `flush` of its scope last."""
+        scope = Scope(
+            tx, self.space, self.principal, self._clock.now_ns(), limits=self._limits, settle=settle
+        )
+        return View(scope)
+
+    def _ready(self, data: Data) -> Data:
+        if isinstance(data, bytes):
+            return prepare(data)
+        return Stager(self, data).staged()
+
+    # -- what the stager needs
+
+    def stage(self, work: Callable[[Scope], T]) -> T:
+        """Stores chunks that nothing holds yet; they need not survive a power cut by themselves."""
+
+        def inside(tx: Tx) -> T:
+            scope = self.writing(tx).scope
+            answer = work(scope)
+            scope.flush()
+            return answer
+
+        return self._database.write(self.tenant, inside, durable=False)
+
+    def room(self) -> tuple[int | None, str]:
+        """How large a file may become at this moment, and the limit that says so."""
+        rows = self._database.read(self.tenant, lambda tx: tx.all(PEEK, self.space))
+        if not rows:
+            return None, ""
+        row = SpaceRow(*rows[0])
+        limits = self._limits = decoded_limits(row.limits)
+        bounds = []
+        if limits.file_bytes is not None:
+            bounds.append((limits.file_bytes, "space.file_bytes"))
+        if limits.bytes is not None:
+            bounds.append((max(0, limits.bytes), "space.bytes"))
+        return min(bounds) if bounds else (None, "")
+
+
