@@ -271,7 +271,7 @@ class Tree:
             seq=seq, batch=self._turn.batch, kind=kind, path=self._base + path,
             to=None if to is None else self._base + to,
             node=Kind.DIRECTORY if node is None else node.kind,
-            revision=0 if node is None else node.revision,
+            revision=1 if node is None else node.revision,
             by=str(self._turn.principal), at_ns=self._turn.now, detail=detail,
         )  # fmt: skip
         self._state.put(self._state.journal, seq, change)

@@ -1,0 +1,86 @@
+"""The whole contract of a volume as tests that anyone can run over a volume of theirs.
+
+    from keelfs.testing.conformance import ConformanceSuite, Subject
+
+    class TestMine(ConformanceSuite):
+        @pytest.fixture
+        def subject(self):
+            return Subject("mine", lambda setting: MyVolume(), cannot={"trash": "keeps none"})
+
+Each group is a class of its own; `ConformanceSuite` is all of them. Operations go in through
+`perform(op)` only, so that spaces, gates, overlays and surfaces are examined alike.
+"""
+
+import pytest
+
+pytest.register_assert_rewrite(
+    *(
+        f"{__name__}.{module}"
+        for module in (
+            "attributes", "copying", "entering", "frame", "joining", "keeping", "linking",
+            "metering", "naming", "reading", "telling", "writing",
+        )
+    )
+)  # fmt: skip
+
+from keelfs.testing.conformance.attributes import Attributes, Expecting  # noqa: E402
+from keelfs.testing.conformance.copying import Copying  # noqa: E402
+from keelfs.testing.conformance.entering import Entering  # noqa: E402
+from keelfs.testing.conformance.frame import Frame, needs  # noqa: E402
+from keelfs.testing.conformance.joining import (  # noqa: E402
+    Batches,
+    Confined,
+    Honesty,
+    Judges,
+    Requests,
+)
+from keelfs.testing.conformance.keeping import (  # noqa: E402
+    Histories,
+    Snapshotting,
+    Trashing,
+)
+from keelfs.testing.conformance.linking import HardLinks, SymbolicLinks  # noqa: E402
+from keelfs.testing.conformance.metering import Ledger, Limited  # noqa: E402
+from keelfs.testing.conformance.naming import HostileNames, Paths  # noqa: E402
+from keelfs.testing.conformance.reading import Reading  # noqa: E402
+from keelfs.testing.conformance.subjects import (  # noqa: E402
+    ABILITIES,
+    Setting,
+    Subject,
+    register,
+    registered,
+)
+from keelfs.testing.conformance.telling import Journals, Undoing  # noqa: E402
+from keelfs.testing.conformance.writing import Writing  # noqa: E402
+
+
+def _each_once(groups: tuple[type, ...]) -> None:
+    """Refuses two groups with a test of the same name, of which one would never run."""
+    seen: dict[str, type] = {}
+    for group in groups:
+        for name in vars(group):
+            if not name.startswith("__") and seen.setdefault(name, group) is not group:
+                raise TypeError(f"{group.__name__}.{name} hides {seen[name].__name__}.{name}")
+
+
+class ConformanceSuite(
+    Reading, Writing, Entering, Copying, SymbolicLinks, HardLinks, Attributes, Expecting,
+    Histories, Trashing, Snapshotting, Journals, Undoing, Ledger, Limited, HostileNames, Paths,
+    Batches, Requests, Judges, Confined, Honesty,
+):  # fmt: skip
+    """Every group."""
+
+
+_each_once(ConformanceSuite.__bases__)
+
+
+__all__ = [
+    "ABILITIES",
+    "ConformanceSuite",
+    "Frame",
+    "Setting",
+    "Subject",
+    "needs",
+    "register",
+    "registered",
+]
