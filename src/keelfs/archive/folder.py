@@ -141,6 +141,8 @@ def _export_entry(
                 tally.skip(shown, "a link that may lead out of the folder")
                 return
             os.symlink(target, name, dir_fd=writing.here)
+            times = stat.atime_ns, stat.mtime_ns
+            os.utime(name, ns=times, dir_fd=writing.here, follow_symlinks=False)
             tally.links += 1
         case Kind.FILE:
             try:

@@ -2,8 +2,9 @@
 
 Everything is written into a fresh hidden directory, as seen from within it, so that no link of the
 archive can make a later member land elsewhere. At the end it is moved into place in one
-transaction; after an error it is removed. Only a process that dies leaves the directory behind,
-named `.import-` and a random number.
+transaction; after an error it is removed, and all that shows is in the journal and in the time of
+the directory around it. Only a process that dies leaves the directory behind, named `.import-` and
+a random number.
 """
 
 from __future__ import annotations

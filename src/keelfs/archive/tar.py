@@ -186,6 +186,8 @@ def _members(unfolding: _Unfolding) -> Iterator[tuple[TarFile, tarfile.TarInfo]]
         with _readable():
             member = tar.next()
         if member is None:
+            with _readable():
+                unfolding.drain()
             return
         yield tar, member
         _forget_members(tar)
@@ -338,6 +340,11 @@ class _Unfolding:
         """Gives back what was read from `start` on."""
         self._at, self._unread = start, data + self._unread
 
+    def drain(self) -> None:
+        """Reads a packed archive to its end, where its checksum is."""
+        while self._source is not self._packed and self.read(BLOCK):
+            pass
+
     def tell(self) -> int:
         return self._at
 
@@ -360,7 +367,8 @@ class _Counted:
         return self._start
 
     def read(self, size: int = -1) -> bytes:
-        data, self._start = self._start, b""
+        most = len(self._start) if size < 0 else size
+        data, self._start = self._start[:most], self._start[most:]
         data = data or self._fileobj.read(size)
         self.consumed += len(data)
         return data
