@@ -1,5 +1,140 @@
 """A whole store in dictionaries: tenants and spaces that live as long as the process.
 
-The tenant's own totals of bytes and nodes are judged per space only, since no space here knows of
-another; whoever needs them needs a database.
+A tenant's `bytes` and `nodes` are refused here, since no space knows of another; whoever needs a
+sum to be bounded needs a database.
 """
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from keelfs.errors import AlreadyExists, InvalidArgument, NotFound, Unsupported
+from keelfs.memory.space import MemorySpace
+from keelfs.model import UNLIMITED, Limits, Principal, Report, Swept, Usage
+from keelfs.ops import Op
+from keelfs.ports import Clock
+
+T = TypeVar("T")
+Key = tuple[str, str]
+
+
+class _Tenant:
+    def __init__(self) -> None:
+        self.limits = UNLIMITED
+        self.spaces: dict[Key, MemorySpace] = {}
+
+
+class MemoryHome:
+    """A space of a tenant, with what can be done to it as a whole."""
+
+    local_reads = True
+
+    def __init__(self, tenant: _Tenant, key: Key, space: MemorySpace) -> None:
+        self._tenant, self._key, self._space = tenant, key, space
+
+    def perform(self, op: Op[T], /) -> T:
+        if self._key not in self._tenant.spaces:
+            raise NotFound("this space has been deleted")
+        return self._space.perform(op)
+
+    def fork(self, kind: str, key: str, at: str | None) -> MemoryHome:
+        if (kind, key) in self._tenant.spaces:
+            raise AlreadyExists("there is already a space of this name")
+        forked = self._space.fork(at)
+        self._tenant.spaces[kind, key] = forked
+        return MemoryHome(self._tenant, (kind, key), forked)
+
+    def set_limits(self, limits: Limits) -> None:
+        self._space.limits = self._space.limits.narrowed(limits)
+
+    def delete(self) -> None:
+        if self._tenant.spaces.pop(self._key, None) is None:
+            raise NotFound("this space has been deleted")
+
+    def waiter(self) -> None:
+        return None
+
+
+class MemoryCatalog:
+    """See the module."""
+
+    def __init__(self, clock: Clock, limits: Limits) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._tenants: dict[str, _Tenant] = {}
+        self._lock = threading.Lock()
+
+    def open_tenant(self, name: str, create: bool) -> _Tenant:
+        with self._lock:
+            if create:
+                return self._tenants.setdefault(name, _Tenant())
+            if name not in self._tenants:
+                raise NotFound("there is no tenant of this name")
+            return self._tenants[name]
+
+    def tenants(self) -> Iterator[str]:
+        return iter(sorted(self._tenants, key=str.encode))
+
+    def open_space(
+        self, tenant: _Tenant, kind: str, key: str, principal: Principal, create: bool
+    ) -> MemoryHome:
+        with self._lock:
+            space = tenant.spaces.get((kind, key))
+            if space is None:
+                if not create:
+                    raise NotFound("there is no such space")
+                limits = self._limits.narrowed(tenant.limits)
+                space = MemorySpace(principal, limits, self._clock)
+                tenant.spaces[kind, key] = space
+            return MemoryHome(tenant, (kind, key), space.acting_as(principal))
+
+    def spaces(self, tenant: _Tenant) -> Iterator[Key]:
+        return iter(sorted(tenant.spaces))
+
+    def usage(self, tenant: _Tenant) -> Usage:
+        counts = [space.recount() for space in tenant.spaces.values()]
+        totals = {name: sum(count[name] for count in counts) for name in (counts or [{}])[0]}
+        return Usage(**totals, limits=tenant.limits)
+
+    def set_limits(self, tenant: _Tenant, limits: Limits) -> None:
+        if limits.bytes is not None or limits.nodes is not None:
+            raise Unsupported("a store in memory bounds each space, not the sum of a tenant")
+        tenant.limits = limits
+        for space in tenant.spaces.values():
+            space.limits = space.limits.narrowed(limits)
+
+    def delete_tenant(self, tenant: _Tenant) -> None:
+        with self._lock:
+            for name, other in list(self._tenants.items()):
+                if other is tenant:
+                    del self._tenants[name]
+            tenant.spaces.clear()
+
+    def check(self, repair: bool) -> Report:
+        """Dictionaries have nothing to be damaged by; the ledger is counted by the tests."""
+        del repair
+        spaces = [space for tenant in self._tenants.values() for space in tenant.spaces.values()]
+        nodes = sum(len(space.tree()) for space in spaces)
+        return Report(findings=[], spaces=len(spaces), nodes=nodes, contents=0)
+
+    def sweep(self, steps: int | None) -> Swept:
+        del steps
+        swept = [space.sweep() for tenant in self._tenants.values()
+                 for space in tenant.spaces.values()]  # fmt: skip
+        return Swept(
+            expired_trash=sum(each.expired_trash for each in swept),
+            expired_revisions=sum(each.expired_revisions for each in swept),
+            expired_changes=sum(each.expired_changes for each in swept),
+        )
+
+    def stats(self) -> dict[str, Any]:
+        spaces = sum(len(tenant.spaces) for tenant in self._tenants.values())
+        return {"tenants": len(self._tenants), "spaces": spaces}
+
+    def backup(self, path: str) -> None:
+        raise InvalidArgument("a store in memory has no backup; export its spaces instead")
+
+    def close(self) -> None:
+        self._tenants.clear()

@@ -30,9 +30,7 @@ class SqlCatalog:
         found = self._database.read(0, lambda tx: tx.one(spaces.TENANT, name))
         if found is not None:
             return int(found[0])
-        return self._database.write(
-            0, lambda tx: spaces.open_tenant(tx, name, now, create=create)
-        )
+        return self._database.write(0, lambda tx: spaces.open_tenant(tx, name, now, create=create))
 
     def tenants(self) -> Iterator[str]:
         for _id, name in self.tenant_ids():
@@ -82,9 +80,7 @@ class SqlCatalog:
         return self._database.read(tenant, spaces.tenant_usage)
 
     def set_limits(self, tenant: int, limits: Limits) -> None:
-        self._database.write(
-            tenant, lambda tx: spaces.set_tenant_limits(tx, limits, self._limits)
-        )
+        self._database.write(tenant, lambda tx: spaces.set_tenant_limits(tx, limits, self._limits))
 
     def delete_tenant(self, tenant: int) -> None:
         """Makes the tenant and its spaces unreachable; the sweep removes the rows."""

@@ -382,7 +382,9 @@ class Pinned:
     that over a revision which is no longer kept is told so.
     """
 
-    def __init__(self, stat: Stat, body: Body, read: Callable[[Callable[[Tx], bytes]], bytes]) -> None:
+    def __init__(
+        self, stat: Stat, body: Body, read: Callable[[Callable[[Tx], bytes]], bytes]
+    ) -> None:
         self._stat = stat
         self._body = body
         self._read = read

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from keelfs.errors import DanglingLink, InvalidArgument, IsADirectory
+from keelfs.errors import InvalidArgument, IsADirectory
 from keelfs.ident import uuid7
 from keelfs.model import ChangeKind, Expect, Stat
 from keelfs.path import VPath
@@ -17,7 +17,14 @@ from keelfs.store.content import Made
 from keelfs.store.database import Statement
 from keelfs.store.expect import check_expect
 from keelfs.store.files import check_file_size, replaced
-from keelfs.store.names import check_replaceable, clear_place, hang, make_parents, new_node
+from keelfs.store.names import (
+    check_replaceable,
+    clear_place,
+    hang,
+    make_parents,
+    new_node,
+    refuse_dangling,
+)
 from keelfs.store.scope import Scope
 from keelfs.store.tree import DIRECTORY, FILE, NODE, ROOT, Node, Spot, resolve, stat_of
 
@@ -48,11 +55,11 @@ MARK: Final = Statement(
 MARKED: Final = Statement("SELECT count(*) FROM marks WHERE tenant = ?1 AND space = ?2")
 UNMARK: Final = Statement("DELETE FROM marks WHERE tenant = ?1 AND space = ?2")
 _KEPT: Final = """n.kind, n.mode, n.uid, n.gid, n.size, n.nlink, n.readonly, n.content, n.sha256,
-        n.mime, n.target, n.rdev, n.xattrs, n.below_bytes, n.below_nodes, n.children,
+        n.mime, n.target, n.rdev, n.xattrs, n.below_bytes, n.below_nodes, n.children, n.height,
         coalesce(p.becomes, n.parent)"""
 _INTO: Final = """INSERT INTO nodes (tenant, space, id, uuid, kind, mode, uid, gid, size, nlink,
         readonly, content, sha256, mime, target, rdev, xattrs, below_bytes, below_nodes, children,
-        parent, revision, first_revision, atime_ns, mtime_ns, ctime_ns, created_ns, author,
+        height, parent, revision, first_revision, atime_ns, mtime_ns, ctime_ns, created_ns, author,
         revised_ns)"""
 _FROM: Final = """FROM marks m
         JOIN nodes n ON n.tenant = ?1 AND n.space = ?2 AND n.id = m.node
@@ -113,7 +120,7 @@ UNHANG_TOP: Final = Statement(
 
 #: The root exists in every space; it takes what the other one has.
 ROOT_LIKE: Final = Statement(
-    """UPDATE nodes SET children = i.children, mode = i.mode, uid = i.uid, gid = i.gid,
+    """UPDATE nodes SET children = i.children, height = i.height, mode = i.mode, uid = i.uid, gid = i.gid,
               xattrs = i.xattrs, mtime_ns = i.mtime_ns
          FROM nodes i WHERE nodes.tenant = ?1 AND nodes.space = ?3 AND nodes.id = 1
           AND i.tenant = ?1 AND i.space = ?2 AND i.id = 1"""
@@ -145,8 +152,7 @@ def copy(
         if spot.node.kind == FILE and node.kind == FILE:
             return _copy_onto(view, node, spot, spot.node)
         clear_place(view, spot, spot.node, node, replace)
-    elif spot.dangling:
-        raise DanglingLink
+    refuse_dangling(spot, parents)
     if node.kind == FILE:
         check_file_size(view, node.size)
     make_parents(view, spot, parents)

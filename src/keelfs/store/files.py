@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from keelfs.errors import DanglingLink, InvalidArgument, ReadOnly, RevisionNotFound, TooLarge
+from keelfs.errors import InvalidArgument, ReadOnly, RevisionNotFound, TooLarge
 from keelfs.model import ChangeKind, Content, Expect, Revision, Stat
 from keelfs.path import VPath
 from keelfs.store import content as contents
 from keelfs.store.content import Made, Prepared, Staged
 from keelfs.store.database import Statement
 from keelfs.store.expect import check_expect
-from keelfs.store.names import add_entry, make_parents, new_node
+from keelfs.store.names import add_entry, make_parents, new_node, refuse_dangling
 from keelfs.store.tree import FILE, Node, Spot, names_of, resolve, stat_of
 
 if TYPE_CHECKING:
@@ -98,9 +98,7 @@ def history(view: View, path: VPath, before: int | None, limit: int) -> Sequence
     kept: list[Revision] = []
     if before is None or node.revision < before:
         kept.append(
-            Revision(
-                node.revision, node.size, node.revised_ns, node.author, _hex(node.sha256)
-            )
+            Revision(node.revision, node.size, node.revised_ns, node.author, _hex(node.sha256))
         )
     if limit > len(kept):
         rows = view.tx.all(
@@ -152,8 +150,7 @@ def _create(
     mode: int | None,
     mime: str | None,
 ) -> Stat:
-    if spot.dangling:
-        raise DanglingLink
+    refuse_dangling(spot, parents)
     check_expect(None, expect)
     check_file_size(view, len_of(data))
     make_parents(view, spot, parents)
@@ -166,9 +163,7 @@ def _create(
     return stat_of(node)
 
 
-def append(
-    view: View, path: VPath, data: Prepared | Staged, expect: Expect, parents: bool
-) -> Stat:
+def append(view: View, path: VPath, data: Prepared | Staged, expect: Expect, parents: bool) -> Stat:
     spot = resolve(view, path, reading=True)
     if spot.node is None:
         return _create(view, spot, data, expect, parents, None, None)
@@ -228,9 +223,7 @@ def writable(spot: Spot, expect: Expect) -> Node:
     return node
 
 
-def replaced(
-    view: View, spot: Spot, node: Node, made: Made, *, mime: str | None = None
-) -> Stat:
+def replaced(view: View, spot: Spot, node: Node, made: Made, *, mime: str | None = None) -> Stat:
     """Gives a file its next revision."""
     scope = view.scope
     grown = made.size - node.size

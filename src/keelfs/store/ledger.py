@@ -30,9 +30,7 @@ LOCK_TENANT: Final = Statement(
     postgres="""SELECT limits, granted_bytes, granted_nodes FROM tenants WHERE id = ?1
                 FOR NO KEY UPDATE""",
 )
-GRANT: Final = Statement(
-    "UPDATE tenants SET granted_bytes = ?2, granted_nodes = ?3 WHERE id = ?1"
-)
+GRANT: Final = Statement("UPDATE tenants SET granted_bytes = ?2, granted_nodes = ?3 WHERE id = ?1")
 LOCK_SPACES: Final = Statement(
     """SELECT id, bytes + trash_bytes, nodes + trash_nodes, granted_bytes, granted_nodes, own_limits
        FROM spaces WHERE tenant = ?1 AND kind <> 'snapshot' AND deleted_ns IS NULL ORDER BY id""",
@@ -46,7 +44,7 @@ SET_GRANT: Final = Statement(
 )
 
 
-class Unsettled(Exception):  # noqa: N818
+class Unsettled(Exception):
     """The tenant has nothing left to grant until unused grants are taken back."""
 
     def __init__(self, refusal: QuotaExceeded) -> None:

@@ -68,9 +68,7 @@ SHARE_ENTRY: Final = Statement(
     """UPDATE entries SET shared = 1
        WHERE tenant = ?1 AND space = ?2 AND parent = ?3 AND name = ?4"""
 )
-DELETE_NODE: Final = Statement(
-    "DELETE FROM nodes WHERE tenant = ?1 AND space = ?2 AND id = ?3"
-)
+DELETE_NODE: Final = Statement("DELETE FROM nodes WHERE tenant = ?1 AND space = ?2 AND id = ?3")
 SET_NLINK: Final = Statement(
     """UPDATE nodes SET nlink = ?4, ctime_ns = ?5
        WHERE tenant = ?1 AND space = ?2 AND id = ?3"""
@@ -96,7 +94,7 @@ def new_node(view: View, kind: int, mode: int) -> Node:
         revision=1, first_revision=1, nlink=1, readonly=0, content=None, sha256=None, mime=None,
         target=None, rdev=0, xattrs=None, atime_ns=now, mtime_ns=now, ctime_ns=now,
         created_ns=now, author=scope.author, revised_ns=now, parent=0, below_bytes=0,
-        below_nodes=0, children=0,
+        below_nodes=0, children=0, height=0,
     )  # fmt: skip
 
 
@@ -108,10 +106,9 @@ def make_parents(view: View, spot: Spot, parents: bool) -> None:
     """Makes the directories that are missing above the last name, or refuses."""
     if len(spot.missing) <= 1:
         return
-    if spot.dangling:
-        raise DanglingLink
     if not parents:
         raise NotFound("the parent directory does not exist")
+    refuse_dangling(spot, parents)
     made = len(spot.parts) - len(spot.missing)
     for index, name in enumerate(spot.missing[:-1]):
         node = new_node(view, DIRECTORY, 0o755)
@@ -122,22 +119,27 @@ def make_parents(view: View, spot: Spot, parents: bool) -> None:
     spot.missing = spot.missing[-1:]
 
 
+def refuse_dangling(spot: Spot, parents: bool) -> None:
+    """Nothing is made where a link points to."""
+    if spot.dangling and (parents or len(spot.missing) == 1):
+        raise DanglingLink
+
+
 def add_entry(view: View, spot: Spot, node: Node) -> None:
     """Puts a new node where nothing is."""
     hang(view, spot.chain, spot.parts, node, new=True)
     view.scope.touch(spot.parts, node)
 
 
-def hang(
-    view: View, chain: list[int], parts: tuple[str, ...], node: Node, *, new: bool
-) -> None:
+def hang(view: View, chain: list[int], parts: tuple[str, ...], node: Node, *, new: bool) -> None:
     """Gives a node a name below a directory, and charges what it holds."""
     scope = view.scope
     parent = chain[-1]
-    _check_place(view, parent, len(parts))
+    check_place(view, parent, len(parts) - 1, node)
     if node.kind == DIRECTORY:
         node.parent = parent
     scope.charge(chain, *node.weight)
+    scope.raised(chain, node.height)
     scope.children_changed(parent, +1)
     if new:
         view.tx.do(INSERT_NODE, view.space, *row_of(node))
@@ -145,8 +147,11 @@ def hang(
     view.tx.do(INSERT_ENTRY, view.space, parent, parts[-1], node.id, shared)
 
 
-def _check_place(view: View, parent: int, depth: int) -> None:
+def check_place(view: View, parent: int, depth: int, node: Node) -> None:
+    """Refuses what would lie too deep, itself or below it, and a directory that is full."""
     limits = view.scope.limits
+    if limits.depth is not None and depth + node.height > limits.depth:
+        depth += _levels_below(view, node)
     if limits.depth is not None and depth > limits.depth:
         raise TooLarge(
             f"an entry may lie {limits.depth} directories deep",
@@ -164,6 +169,15 @@ def _check_place(view: View, parent: int, depth: int) -> None:
                 size=limits.directory_entries,
                 used=children,
             )
+
+
+def _levels_below(view: View, node: Node) -> int:
+    """How deep the tree below a directory is at present; its row may remember a deeper one."""
+    if node.kind != DIRECTORY or not node.children:
+        return 0
+    view.scope.flush_directories()
+    row = view.tx.one(LEVELS, view.space, node.id)
+    return int(row[0]) if row else 0
 
 
 def mkdir(view: View, path: VPath, parents: bool, exist_ok: bool, mode: int) -> Stat:
@@ -217,8 +231,7 @@ def free_spot(view: View, path: VPath, parents: bool) -> Spot:
     spot = resolve(view, path, follow=False)
     if spot.node is not None:
         raise AlreadyExists
-    if spot.dangling:
-        raise DanglingLink
+    refuse_dangling(spot, parents)
     make_parents(view, spot, parents)
     return spot
 
@@ -326,6 +339,18 @@ def let_go(view: View, node: Node) -> None:
     view.tx.do(DELETE_NODE, view.space, node.id)
 
 
+LEVELS: Final = Statement(
+    """WITH RECURSIVE tree (id, level) AS (
+           SELECT ?3, 0 UNION ALL
+           SELECT e.node, tree.level + 1 FROM tree JOIN entries e
+             ON e.tenant = ?1 AND e.space = ?2 AND e.parent = tree.id)
+       SELECT max(level) FROM tree""",
+    postgres="""WITH RECURSIVE tree (id, level) AS (
+           SELECT ?3::bigint, 0 UNION ALL
+           SELECT e.node, tree.level + 1 FROM tree JOIN entries e
+             ON e.tenant = ?1 AND e.space = ?2 AND e.parent = tree.id)
+       SELECT max(level) FROM tree""",
+)
 DROP_NLINK: Final = Statement(
     """UPDATE nodes SET nlink = nlink - 1, ctime_ns = ?4
        WHERE tenant = ?1 AND space = ?2 AND id = ?3"""
@@ -335,9 +360,7 @@ DROP_NLINK: Final = Statement(
 # -- moving
 
 
-def move(
-    view: View, path: VPath, to: VPath, replace: bool, parents: bool, expect: Expect
-) -> Stat:
+def move(view: View, path: VPath, to: VPath, replace: bool, parents: bool, expect: Expect) -> Stat:
     if to.is_root:
         raise Busy("the root of a tree cannot be replaced")
     source = removable(view, path)
@@ -350,13 +373,13 @@ def move(
         raise InvalidArgument("a directory cannot be moved into itself")
     if spot.node is not None:
         clear_place(view, spot, spot.node, node, replace)
-    elif spot.dangling:
-        raise DanglingLink
+    refuse_dangling(spot, parents)
     make_parents(view, spot, parents)
     scope = view.scope
     unhang(view, source.chain, node)
-    _check_place(view, spot.chain[-1], len(spot.parts))
+    check_place(view, spot.chain[-1], len(spot.parts) - 1, node)
     scope.charge(spot.chain, *node.weight)
+    scope.raised(spot.chain, node.height)
     scope.children_changed(spot.chain[-1], +1)
     relocate(view, source.chain[-1], source.parts[-1], spot.chain[-1], spot.parts[-1], node)
     scope.record(ChangeKind.MOVE, source.parts, node, to=spot.parts)

@@ -71,7 +71,7 @@ class PostgresTx:
 
     def _send(self, statement: Statement, params: tuple[Any, ...]) -> psycopg.Cursor[Row]:
         cursor = self._connection.cursor(binary=True)
-        cursor.execute(statement.pg, (self._tenant, *params))  # type: ignore[arg-type]
+        cursor.execute(statement.pg, (self._tenant, *params))
         return cursor
 
     def later(self, statement: Statement, /, *params: Any) -> Callable[[], list[Row]]:
@@ -92,7 +92,7 @@ class PostgresTx:
     def many(self, statement: Statement, rows: Iterable[Sequence[Any]], /) -> None:
         tenant = self._tenant
         cursor = self._connection.cursor(binary=True)
-        cursor.executemany(statement.pg, [(tenant, *row) for row in rows])  # type: ignore[arg-type]
+        cursor.executemany(statement.pg, [(tenant, *row) for row in rows])
 
 
 class PostgresDatabase:
@@ -101,7 +101,12 @@ class PostgresDatabase:
     local: ClassVar[bool] = False
 
     def __init__(
-        self, url: str, *, pool_size: int = 16, busy_timeout_s: float = 30.0, durability: str = "full"
+        self,
+        url: str,
+        *,
+        pool_size: int = 16,
+        busy_timeout_s: float = 30.0,
+        durability: str = "full",
     ) -> None:
         if durability not in {"full", "relaxed"}:
             raise InvalidArgument('durability is "full" or "relaxed"')
@@ -163,13 +168,11 @@ class PostgresDatabase:
         with connection.transaction():
             # One migrator at a time; the number is "keel" in ASCII.
             connection.execute("SELECT pg_advisory_xact_lock(1801807212)")
-            connection.execute(
-                "CREATE TABLE IF NOT EXISTS keelfs_schema (version bigint NOT NULL)"
-            )
+            connection.execute("CREATE TABLE IF NOT EXISTS keelfs_schema (version bigint NOT NULL)")
             version = _version(connection)
             refuse_newer(version, POSTGRES)
             for number, text in POSTGRES.after(version):
-                connection.execute(text)  # type: ignore[arg-type]
+                connection.execute(text)
                 connection.execute("DELETE FROM keelfs_schema")
                 connection.execute("INSERT INTO keelfs_schema VALUES (%s)", (number,))
             connection.execute(f"GRANT {ROLE} TO CURRENT_USER")

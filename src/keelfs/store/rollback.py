@@ -92,7 +92,8 @@ CHANGED: Final = Statement(
 _ATTRIBUTES: Final = """mode = i.mode, uid = i.uid, gid = i.gid, readonly = i.readonly,
            mime = i.mime, xattrs = i.xattrs, atime_ns = i.atime_ns, mtime_ns = i.mtime_ns,
            ctime_ns = ?4, nlink = i.nlink, below_bytes = i.below_bytes,
-           below_nodes = i.below_nodes, children = i.children"""
+           below_nodes = i.below_nodes, children = i.children,
+           height = i.height"""
 #: What both trees hold takes the image's attributes.
 SET_BACK: Final = Statement(
     f"""UPDATE nodes SET {_ATTRIBUTES}, parent = coalesce(
@@ -213,5 +214,3 @@ def _set_content_back(
         UPDATE_FILE, view.space, node.id, size, node.revision + 1, node.first_revision, content,
         sha256, node.mime, scope.now_ns, scope.author,
     )  # fmt: skip
-
-

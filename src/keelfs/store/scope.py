@@ -63,8 +63,12 @@ SAVE: Final = Statement(
 UPDATE_DIRECTORY: Final = Statement(
     """UPDATE nodes SET children = children + ?4, below_bytes = below_bytes + ?5,
            below_nodes = below_nodes + ?6, mtime_ns = coalesce(?7, mtime_ns),
-           ctime_ns = coalesce(?7, ctime_ns)
-       WHERE tenant = ?1 AND space = ?2 AND id = ?3"""
+           ctime_ns = coalesce(?7, ctime_ns), height = max(height, ?8)
+       WHERE tenant = ?1 AND space = ?2 AND id = ?3""",
+    postgres="""UPDATE nodes SET children = children + ?4, below_bytes = below_bytes + ?5,
+           below_nodes = below_nodes + ?6, mtime_ns = coalesce(?7, mtime_ns),
+           ctime_ns = coalesce(?7, ctime_ns), height = greatest(height, ?8)
+       WHERE tenant = ?1 AND space = ?2 AND id = ?3""",
 )
 REFER_CONTENT: Final = Statement(
     """UPDATE contents SET refs = refs + ?3,
@@ -98,12 +102,13 @@ def decoded_limits(text: str) -> Limits:
 class _Directory:
     """What is still to be written about one directory."""
 
-    __slots__ = ("bytes", "changed_ns", "children", "nodes")
+    __slots__ = ("bytes", "changed_ns", "children", "height", "nodes")
 
     def __init__(self) -> None:
         self.children = 0
         self.bytes = 0
         self.nodes = 0
+        self.height = 0
         self.changed_ns: int | None = None
 
 
@@ -201,6 +206,13 @@ class Scope:
         owed.children += by
         owed.changed_ns = self.now_ns
 
+    def raised(self, chain: list[int], height: int) -> None:
+        """An entry of some levels has come to lie below these directories."""
+        for directory in reversed(chain[1:]):
+            height += 1
+            owed = self._owed(directory)
+            owed.height = max(owed.height, height)
+
     def _owed(self, directory: int) -> _Directory:
         owed = self._directories.get(directory)
         if owed is None:
@@ -216,6 +228,7 @@ class Scope:
                 node.children += owed.children
                 node.below_bytes += owed.bytes
                 node.below_nodes += owed.nodes
+                node.height = max(node.height, owed.height)
                 if owed.changed_ns is not None:
                     node.mtime_ns = node.ctime_ns = owed.changed_ns
         return node
@@ -307,7 +320,7 @@ class Scope:
         if not self._directories:
             return
         rows = [
-            (self.space, id_, owed.children, owed.bytes, owed.nodes, owed.changed_ns)
+            (self.space, id_, owed.children, owed.bytes, owed.nodes, owed.changed_ns, owed.height)
             for id_, owed in sorted(self._directories.items())
             if id_ > DOOMED or id_ == ROOT
         ]

@@ -34,13 +34,9 @@ ONE: Final = Statement(
        WHERE tenant = ?1 AND space = ?2 AND name = ?3"""
 )
 COUNT: Final = Statement("SELECT count(*) FROM snapshots WHERE tenant = ?1 AND space = ?2")
-DELETE: Final = Statement(
-    "DELETE FROM snapshots WHERE tenant = ?1 AND space = ?2 AND name = ?3"
-)
+DELETE: Final = Statement("DELETE FROM snapshots WHERE tenant = ?1 AND space = ?2 AND name = ?3")
 #: The sweep takes the rows of a deleted space away.
-DELETE_IMAGE: Final = Statement(
-    "UPDATE spaces SET deleted_ns = ?3 WHERE tenant = ?1 AND id = ?2"
-)
+DELETE_IMAGE: Final = Statement("UPDATE spaces SET deleted_ns = ?3 WHERE tenant = ?1 AND id = ?2")
 
 
 def check_name(name: str) -> None:
@@ -133,5 +129,3 @@ def rollback(view: View, name: str) -> Snapshot:
     return_to(view, image)
     view.scope.record(ChangeKind.ROLLBACK, (), None, detail=name)
     return kept
-
-

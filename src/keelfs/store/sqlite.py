@@ -187,7 +187,7 @@ class SqliteDatabase:
 
     def snapshot(self, tenant: int, work: Callable[[Tx], T]) -> T:
         def inside(tx: Tx) -> T:
-            cursor = tx._cursor  # type: ignore[attr-defined]  # noqa: SLF001
+            cursor = tx._cursor  # type: ignore[attr-defined]
             cursor.execute("BEGIN")
             try:
                 return work(tx)
@@ -309,7 +309,7 @@ class SqliteDatabase:
 
     def migrate(self) -> None:
         def apply(tx: Tx) -> None:
-            cursor = tx._cursor  # type: ignore[attr-defined]  # noqa: SLF001
+            cursor = tx._cursor  # type: ignore[attr-defined]
             version = cursor.execute("PRAGMA user_version").fetchall()[0][0]
             refuse_newer(version, SQLITE)
             for number, text in SQLITE.after(version):
@@ -393,7 +393,6 @@ def _translated(error: apsw.Error) -> Exception:
     if isinstance(error, apsw.ReadOnlyError | apsw.PermissionsError | apsw.CantOpenError):
         return InvalidArgument("the database file cannot be written; look at its permissions")
     return error
-
 
 
 def restore_file(backup: Path, target: Path) -> None:

@@ -40,6 +40,10 @@ DISCARD: Final = Statement(
 FIRST_LEFT: Final = Statement(
     "SELECT start FROM chunks WHERE tenant = ?1 AND strand = ?2 ORDER BY start LIMIT 1"
 )
+#: Only what nothing holds.
+DELETE_CONTENT: Final = Statement(
+    "DELETE FROM contents WHERE tenant = ?1 AND id = ?2 AND refs = 0 RETURNING id"
+)
 DELETE_STRAND: Final = Statement("DELETE FROM strands WHERE tenant = ?1 AND id = ?2")
 
 
@@ -110,13 +114,19 @@ class Stager:
         return Staged(content, self._size, self._digest.digest(), extents)
 
     def _discard(self) -> None:
-        strand = self._strand
+        if self._strand:
+            _discard_strand(self._volume, self._strand)
 
-        def step(scope: Scope) -> bool:
-            return discard_chunks(scope.tx, strand)
+    @staticmethod
+    def drop(volume: SpaceVolume, staged: Staged) -> None:
+        """Discards a stream whose write was refused after all of it had arrived."""
+        if volume.stage(lambda scope: scope.tx.one(DELETE_CONTENT, staged.content)):
+            _discard_strand(volume, staged.extents[0][0])
 
-        while strand and self._volume.stage(step):
-            pass
+
+def _discard_strand(volume: SpaceVolume, strand: int) -> None:
+    while volume.stage(lambda scope: discard_chunks(scope.tx, strand)):
+        pass
 
 
 def discard_chunks(tx: Tx, strand: int) -> bool:

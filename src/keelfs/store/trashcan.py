@@ -15,6 +15,7 @@ from keelfs.path import VPath
 from keelfs.store.database import Statement
 from keelfs.store.expect import check_expect
 from keelfs.store.names import (
+    check_place,
     make_parents,
     relocate,
     removable,
@@ -37,9 +38,7 @@ _TRASHED: Final = f"""SELECT t.id, t.path, t.author, t.at_ns, t.expires_ns,
            {", ".join(f"n.{name}" for name in COLUMNS)}
       FROM trash t JOIN nodes n ON n.tenant = ?1 AND n.space = ?2 AND n.id = t.node
      WHERE t.tenant = ?1 AND t.space = ?2"""
-LISTED: Final = Statement(
-    f"{_TRASHED} AND t.id > ?3 AND t.expires_ns > ?4 ORDER BY t.id LIMIT ?5"
-)
+LISTED: Final = Statement(f"{_TRASHED} AND t.id > ?3 AND t.expires_ns > ?4 ORDER BY t.id LIMIT ?5")
 ONE: Final = Statement(f"{_TRASHED} AND t.id = ?3 AND t.expires_ns > ?4")
 TAKE: Final = Statement("DELETE FROM trash WHERE tenant = ?1 AND space = ?2 AND id = ?3")
 
@@ -93,7 +92,7 @@ def trashed(view: View, after: str | None, limit: int) -> Page[Trashed]:
         for row in rows[:limit]:
             cursor = row[0]
             if split(row[1])[: len(view.parts)] == view.parts:
-                items.append(_trashed(view, row[:5], Node(*row[5:])))  # type: ignore[arg-type]
+                items.append(_trashed(view, row[:5], Node(*row[5:])))
                 if len(items) == limit:
                     return Page(items, cursor if row is not rows[-1] else None)
         if len(rows) <= limit:
@@ -114,11 +113,13 @@ def untrash(view: View, trash_id: str, to: VPath | None, parents: bool) -> Stat:
         raise AlreadyExists
     make_parents(view, spot, parents)
     scope = view.scope
+    check_place(view, spot.chain[-1], len(spot.parts) - 1, node)
     bytes_, nodes = node.weight
     scope.charge([TRASH], -bytes_, -nodes)
     view.tx.do(TAKE, view.space, trash_id)
     relocate(view, TRASH, trash_id, spot.chain[-1], spot.parts[-1], node)
     scope.charge(spot.chain, bytes_, nodes)
+    scope.raised(spot.chain, node.height)
     scope.children_changed(spot.chain[-1], +1)
     scope.record(ChangeKind.UNTRASH, spot.parts, node, detail=trash_id)
     scope.touch(spot.parts, node)
@@ -134,5 +135,3 @@ def discard(view: View, trash_id: str, node: Node) -> None:
     """Removes a trashed thing for good; the sweep does so with what has expired."""
     view.tx.do(TAKE, view.space, trash_id)
     take_out(view, [TRASH], trash_id, node)
-
-

@@ -77,6 +77,7 @@ class Node(Struct):
     below_bytes: int
     below_nodes: int
     children: int
+    height: int
 
     @property
     def weight(self) -> tuple[int, int]:
@@ -348,9 +349,7 @@ class _Walk:
         if ".." in missing:
             raise NotFound
         dangling = 0 <= self.after_link < len(missing)
-        return Spot(
-            (*self.parts, *missing), self.chain, None, missing=missing, dangling=dangling
-        )
+        return Spot((*self.parts, *missing), self.chain, None, missing=missing, dangling=dangling)
 
 
 def stat_of(node: Node) -> Stat:

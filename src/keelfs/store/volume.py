@@ -8,13 +8,13 @@ tenant's allowance used up is tried again after the unused parts of it were take
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from keelfs.errors import QuotaExceeded
+from keelfs.errors import InDoubt, QuotaExceeded, TooLarge
 from keelfs.model import Data, Limits, Principal
 from keelfs.ops import Append, Batch, Op, Patch, Truncate
 from keelfs.ports import Clock
-from keelfs.store.content import prepare
+from keelfs.store.content import Staged, prepare
 from keelfs.store.database import Database, Tx
 from keelfs.store.ledger import Unsettled, settle, settle_tenant
 from keelfs.store.scope import PEEK, Scope, SpaceRow, decoded_limits
@@ -53,7 +53,33 @@ class SpaceVolume:
         """The operation's answer, wholly done and committed, or an error and nothing done."""
         if not op.mutates:
             return self._database.read(self.tenant, lambda tx: op.run(self.reading(tx)))
-        return self._changed(op.staged(self._ready))
+        self._check_batch(op)
+        staged: list[Staged] = []
+
+        def ready(data: Data) -> Data:
+            made = self._ready(data)
+            if isinstance(made, Staged):
+                staged.append(made)
+            return made
+
+        try:
+            return self._changed(op.staged(ready))
+        except InDoubt:
+            raise
+        except BaseException:
+            for each in staged:
+                Stager.drop(self, each)
+            raise
+
+    def _check_batch(self, op: Op[Any]) -> None:
+        limit = self._limits.batch_operations
+        if limit is not None and isinstance(op, Batch) and len(op.ops) > limit:
+            raise TooLarge(
+                f"a batch may have {limit} operations, this one has {len(op.ops)}",
+                limit="space.batch_operations",
+                size=limit,
+                used=len(op.ops),
+            )
 
     # -- reading
 
@@ -135,5 +161,3 @@ class SpaceVolume:
         if limits.bytes is not None:
             bounds.append((max(0, limits.bytes), "space.bytes"))
         return min(bounds) if bounds else (None, "")
-
-

@@ -72,6 +72,8 @@ CREATE TABLE nodes (
     below_bytes    BIGINT  NOT NULL DEFAULT 0 CHECK (below_bytes >= 0),
     below_nodes    BIGINT  NOT NULL DEFAULT 0 CHECK (below_nodes >= 0),
     children       BIGINT  NOT NULL DEFAULT 0 CHECK (children >= 0),
+    -- Of a directory: at least the levels of entries below it; never lowered by removals.
+    height         BIGINT  NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, space, id),
     FOREIGN KEY (tenant, space) REFERENCES spaces (tenant, id),
     CHECK (kind = 2 OR content IS NULL),
