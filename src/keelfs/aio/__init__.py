@@ -1,0 +1,12 @@
+"""Keelfs for programs with an event loop: the same verbs, awaitable.
+
+Streams and `watch` are asynchronous iterators, and data may arrive asynchronously.
+"""
+
+from keelfs.aio.files import File
+from keelfs.aio.hop import Crew
+from keelfs.aio.store import Store, Tenant, open  # noqa: A004
+from keelfs.aio.watch import Watch
+from keelfs.aio.workspace import Space, Workspace
+
+__all__ = ["Crew", "File", "Space", "Store", "Tenant", "Watch", "Workspace", "open"]
