@@ -38,6 +38,7 @@ from keelfs.errors import (
     NotADirectory,
     NotEmpty,
     TooLarge,
+    Unsupported,
 )
 from keelfs.gates.mounts import Mounts
 from keelfs.memory import MemorySpace
@@ -45,6 +46,7 @@ from keelfs.model import Attrs, Kind, Limits
 from keelfs.path import ROOT, VPath, parse
 from keelfs.ports import Handler
 from keelfs.search import walk
+from keelfs.volumes.host import HostFolder
 
 AT = parse("/in")
 NS = 1_700_000_000_123_456_789
@@ -649,3 +651,14 @@ def test_a_large_file_passes_in_little_memory() -> None:
     tracemalloc.stop()
     assert done.bytes == size
     assert peak < 8 * 2**20
+
+
+def test_an_import_into_a_host_folder_needs_a_new_directory(tmp_path: Path) -> None:
+    host = HostFolder(tmp_path, writable=True, links=True)
+    packed = tar_of(("d/x", REG, b"x"), ("l", SYM, "d"), ("y", REG, b"y"))
+    import_tar(host, AT, packed)
+    assert sorted(tree(host, AT)) == ["d", "d/x", "l", "y"]
+    packed.seek(0)
+    with pytest.raises(Unsupported, match="new directory"):
+        import_tar(host, ROOT, packed)
+    assert os.listdir(tmp_path) == ["in"]

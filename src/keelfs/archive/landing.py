@@ -26,6 +26,7 @@ from keelfs.errors import (
     NotADirectory,
     NotFound,
     TooLarge,
+    Unsupported,
 )
 from keelfs.model import Attrs, Page, Stat
 from keelfs.ops import Op
@@ -173,8 +174,19 @@ class Landing:
             self._handler.perform(ops.Move(self._stage, self._path, parents=True))
             return
         moves = self._moves()
-        if moves:
+        if len(moves) == 1:
+            self._handler.perform(moves[0])
+        elif moves:
+            self._move_all(moves)
+
+    def _move_all(self, moves: list[Op[Any]]) -> None:
+        try:
             self._handler.perform(ops.Batch(tuple(moves)))
+        except Unsupported:
+            raise Unsupported(
+                "this volume takes one change at a time, so not all names can be put in place at "
+                "once; import into a new directory"
+            ) from None
 
     def _leave(self, path: VPath) -> None:
         """Sets the attributes of directories that `path` does not lie in; times move no more."""
@@ -190,8 +202,14 @@ class Landing:
 
     def _flush(self) -> None:
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        if waiting:
+        if not waiting:
+            return
+        try:
             self._perform(ops.Batch(tuple(waiting)))
+        except Unsupported:
+            # A host folder takes one change at a time; beside the destination that is as good.
+            for op in waiting:
+                self._perform(op)
 
     def _perform(self, op: Op[Any]) -> None:
         self._handler.perform(ops.Within(op, self._stage))

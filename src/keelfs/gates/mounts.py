@@ -92,17 +92,13 @@ class Mounts:
 
     def _passed_down(self, op: Op[Any], mount: VPath) -> object:
         """The answer of one volume. A directory that only a mount implies becomes a real one
-        before something is put into it.
+        before something is put into it; nobody can see the difference.
         """
-        tree, inner = self._trees[mount], op.seen_from(mount)
+        tree = self._trees[mount]
         implied = {path for each in ops.unwrapped(op) for path in self._implied_by(each)}
-        if not implied:
-            return tree.perform(inner)
-        made = [
-            ops.Mkdir(path.below(mount), parents=True, exist_ok=True)
-            for path in sorted(implied, key=lambda path: path.parts)
-        ]
-        return tree.perform(ops.Batch((*made, inner)))[-1]
+        for path in sorted(implied, key=lambda path: path.parts):
+            tree.perform(ops.Mkdir(path.below(mount), parents=True, exist_ok=True))
+        return tree.perform(op.seen_from(mount))
 
     def _implied_by(self, op: Op[Any]) -> set[VPath]:
         if not op.mutates or getattr(op, "parents", False) or not op.paths():

@@ -20,7 +20,7 @@ from keelfs.memory.state import State
 from keelfs.memory.tree import DIRECTORY_MODE, MAX_FILE_BYTES, Turn
 from keelfs.memory.volume import MemoryVolume
 from keelfs.model import ChangeKind, Data, Kind, Limits, Principal, Stat, Swept
-from keelfs.ops import Batch, Op, unwrapped
+from keelfs.ops import Op, unwrapped
 from keelfs.path import VPath
 from keelfs.ports import Clock
 
@@ -183,7 +183,7 @@ def _root(now: int, ids: Callable[[int], bytes]) -> Node:
 
 
 def _size(op: Op[Any]) -> int:
-    return sum(1 for _ in unwrapped(op)) if isinstance(op, Batch) else 1
+    return sum(1 for _ in unwrapped(op))
 
 
 def _sweep_history(state: State, before: int | None) -> int:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from keelfs.errors import InDoubt, QuotaExceeded, TooLarge
+from keelfs.errors import InDoubt, TooLarge
 from keelfs.model import Data, Limits, Principal
-from keelfs.ops import Append, Batch, Op, Patch, Truncate
+from keelfs.ops import Append, Batch, Op, Patch, Truncate, unwrapped
 from keelfs.ports import Clock
 from keelfs.store.content import Staged, prepare
 from keelfs.store.database import Database, Tx
@@ -73,12 +73,16 @@ class SpaceVolume:
 
     def _check_batch(self, op: Op[Any]) -> None:
         limit = self._limits.batch_operations
-        if limit is not None and isinstance(op, Batch) and len(op.ops) > limit:
+        if limit is None:
+            return
+        # Wrapped or nested, a batch is as long as what it does.
+        count = sum(1 for _ in unwrapped(op))
+        if count > max(limit, 1):
             raise TooLarge(
-                f"a batch may have {limit} operations, this one has {len(op.ops)}",
+                f"a batch may have {limit} operations, this one has {count}",
                 limit="space.batch_operations",
                 size=limit,
-                used=len(op.ops),
+                used=count,
             )
 
     # -- reading
@@ -106,7 +110,7 @@ class SpaceVolume:
             if tx.pipelined and type(op).places and not isinstance(op, Batch):
                 for path in op.paths():
                     ask_ahead(view, path, reading=isinstance(op, Append | Patch | Truncate))
-            answer = op.run(view)
+            answer: T = op.run(view)
             view.scope.flush()
             self._limits = view.scope.limits
             return answer
@@ -115,13 +119,15 @@ class SpaceVolume:
 
     def write(self, work: Callable[[Tx], T]) -> T:
         """Runs work that changes this space, finding room in the tenant's allowance if need be."""
-        for _attempt in range(SETTLEMENTS):
+        attempts = SETTLEMENTS
+        while True:
             try:
                 return self._database.write(self.tenant, work)
             except Unsettled as error:
-                refusal: QuotaExceeded = error.refusal
+                attempts -= 1
+                if not attempts:
+                    raise error.refusal from None
                 self._database.write(self.tenant, settle_tenant)
-        raise refusal
 
     def writing(self, tx: Tx) -> View:
         """A view that changes the space; whoever uses it calls `flush` of its scope last."""
@@ -155,9 +161,9 @@ class SpaceVolume:
             return None, ""
         row = SpaceRow(*rows[0])
         limits = self._limits = decoded_limits(row.limits)
-        bounds = []
+        bounds: list[tuple[int, str]] = []
         if limits.file_bytes is not None:
             bounds.append((limits.file_bytes, "space.file_bytes"))
         if limits.bytes is not None:
-            bounds.append((max(0, limits.bytes), "space.bytes"))
+            bounds.append((limits.bytes, "space.bytes"))
         return min(bounds) if bounds else (None, "")
