@@ -13,36 +13,28 @@ Each group is a class of its own; `ConformanceSuite` is all of them. Operations 
 
 import pytest
 
-pytest.register_assert_rewrite(
-    *(
-        f"{__name__}.{module}"
-        for module in (
-            "attributes", "copying", "entering", "frame", "joining", "keeping", "linking",
-            "metering", "naming", "reading", "telling", "writing",
-        )
-    )
+_GROUPS = (
+    "attributes", "confining", "copying", "entering", "frame", "history", "honesty", "joining",
+    "judging", "linking", "metering", "naming", "reading", "snapshotting", "telling", "trashing",
+    "undoing", "writing",
 )  # fmt: skip
+# Before the groups are imported: a plain assert tells what it compared only if it is rewritten.
+pytest.register_assert_rewrite(*(f"{__name__}.{group}" for group in _GROUPS))
 
 from keelfs.testing.conformance.attributes import Attributes, Expecting  # noqa: E402
+from keelfs.testing.conformance.confining import Confined  # noqa: E402
 from keelfs.testing.conformance.copying import Copying  # noqa: E402
 from keelfs.testing.conformance.entering import Entering  # noqa: E402
 from keelfs.testing.conformance.frame import Frame, needs  # noqa: E402
-from keelfs.testing.conformance.joining import (  # noqa: E402
-    Batches,
-    Confined,
-    Honesty,
-    Judges,
-    Requests,
-)
-from keelfs.testing.conformance.keeping import (  # noqa: E402
-    Histories,
-    Snapshotting,
-    Trashing,
-)
+from keelfs.testing.conformance.history import Histories  # noqa: E402
+from keelfs.testing.conformance.honesty import Honesty  # noqa: E402
+from keelfs.testing.conformance.joining import Batches, Requests  # noqa: E402
+from keelfs.testing.conformance.judging import Judges  # noqa: E402
 from keelfs.testing.conformance.linking import HardLinks, SymbolicLinks  # noqa: E402
 from keelfs.testing.conformance.metering import Ledger, Limited  # noqa: E402
 from keelfs.testing.conformance.naming import HostileNames, Paths  # noqa: E402
 from keelfs.testing.conformance.reading import Reading  # noqa: E402
+from keelfs.testing.conformance.snapshotting import Snapshotting  # noqa: E402
 from keelfs.testing.conformance.subjects import (  # noqa: E402
     ABILITIES,
     Setting,
@@ -50,7 +42,9 @@ from keelfs.testing.conformance.subjects import (  # noqa: E402
     register,
     registered,
 )
-from keelfs.testing.conformance.telling import Journals, Undoing  # noqa: E402
+from keelfs.testing.conformance.telling import Journals  # noqa: E402
+from keelfs.testing.conformance.trashing import Trashing  # noqa: E402
+from keelfs.testing.conformance.undoing import Undoing  # noqa: E402
 from keelfs.testing.conformance.writing import Writing  # noqa: E402
 
 

@@ -25,7 +25,7 @@ from keelfs.ops import (
     Truncate,
     Write,
 )
-from keelfs.testing.conformance.frame import Frame, Make, needs, refused
+from keelfs.testing.conformance.frame import FixedClock, Frame, Make, needs, refused
 from keelfs.testing.portrait import Perform
 
 

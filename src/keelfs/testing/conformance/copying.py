@@ -28,7 +28,7 @@ from keelfs.ops import (
     Symlink,
     Write,
 )
-from keelfs.testing.conformance.frame import Frame, names, needs, refused
+from keelfs.testing.conformance.frame import FixedClock, Frame, Make, names, needs, refused
 from keelfs.testing.portrait import Perform, portrait
 
 

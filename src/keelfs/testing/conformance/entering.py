@@ -30,7 +30,7 @@ from keelfs.ops import (
     Symlink,
     Write,
 )
-from keelfs.testing.conformance.frame import Frame, names, needs, refused
+from keelfs.testing.conformance.frame import FixedClock, Frame, Make, names, needs, refused
 from keelfs.testing.portrait import Perform, portrait, without
 
 
@@ -305,10 +305,11 @@ class Entering(Frame):
         """Making and removing an entry sets the directory's times; changing bytes does not."""
         fs = make(clock=clock)
         fs(Mkdir("/d"))
-        for op, changes in (
+        steps: list[tuple[Op[Any], bool]] = [
             (Write("/d/a", "x"), True), (Write("/d/a", "y"), False), (Mkdir("/d/e"), True),
             (Write("/d/e/b", "x"), False), (Remove("/d/a"), True), (Move("/d/e", "/e"), True),
-        ):  # fmt: skip
+        ]  # fmt: skip
+        for op, changes in steps:
             before = fs(GetStat("/d")).mtime_ns
             clock.advance(1)
             fs(op)

@@ -6,7 +6,7 @@ that is proved is also proved to have changed nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -14,6 +14,7 @@ import pytest
 
 from keelfs.errors import KeelError
 from keelfs.model import Limits, Principal
+from keelfs.ops import Op
 from keelfs.ports import Clock, Handler
 from keelfs.testing.conformance.subjects import ABILITIES, Setting, Subject
 from keelfs.testing.portrait import Perform, entries, portrait
@@ -134,13 +135,18 @@ class Frame:
         return FixedClock()
 
 
+def each(*ops: Op[Any]) -> tuple[Op[Any], ...]:
+    """Operations of any kind, to be performed one after another."""
+    return ops
+
+
 def names(fs: Perform, path: str = "/") -> list[str]:
     """The names in a directory, in the order in which they are listed."""
     return [entry.name for entry in entries(fs, path)]
 
 
 @contextmanager
-def refused(fs: Perform, *errors: type[KeelError]) -> Iterator[pytest.ExceptionInfo[Any]]:
+def refused(fs: Perform, *errors: type[KeelError]) -> Generator[pytest.ExceptionInfo[Any]]:
     """Proves that what is done inside is refused and leaves nothing behind."""
     before = portrait(fs)
     with pytest.raises(errors) as caught:

@@ -34,7 +34,7 @@ from keelfs.ops import (
     Write,
 )
 from keelfs.ports import Handler
-from keelfs.testing.conformance.frame import Blocks, Frame, Make, names, needs, refused
+from keelfs.testing.conformance.frame import Blocks, Frame, Make, each, names, needs, refused
 from keelfs.testing.conformance.subjects import Subject
 from keelfs.testing.portrait import Perform
 
@@ -55,7 +55,8 @@ class Ledger(Frame):
     @pytest.mark.parametrize(
         ("op", "expected"),
         [
-            (Write("/d/n", "12"), (12, 5)), (Write("/a", "1"), (6, 4)), (Append("/a", "12"), (12, 4)),
+            (Write("/d/n", "12"), (12, 5)), (Write("/a", "1"), (6, 4)),
+            (Append("/a", "12"), (12, 4)),
             (Patch("/a", 6, "1"), (12, 4)), (Truncate("/a", 2), (7, 4)), (Mkdir("/e"), (10, 5)),
             (Remove("/a"), (5, 3)), (Remove("/d", recursive=True), (5, 1)),
             (Move("/a", "/d/e/b"), (10, 4)), (Move("/a", "/d/e/f", replace=True), (5, 3)),
@@ -282,7 +283,7 @@ class Limited(Frame):
         fs(Write("/a", b"x" * 9))
         fs(Move("/a", "/d/a"))
         fs(Remove("/d/b"))
-        for op in (Append("/d/a", "x"), Write("/n", "")):
+        for op in each(Append("/d/a", "x"), Write("/n", "")):
             with refused(fs, QuotaExceeded):
                 fs(op)
 
@@ -323,12 +324,12 @@ class Limited(Frame):
         fs = make(limits=Limits(depth=2))
         fs(Write("/a/b/c", "x"))
         fs(Write("/x/y/z", "x"))
-        for op in (
+        for op in each(
             Write("/a/b/d/e", "x"), Mkdir("/p/q/r/s", parents=True), Move("/x", "/a/x"),
             Copy("/x", "/a/x", recursive=True), Move("/x/y", "/a/b/y"),
         ):  # fmt: skip
             with refused(fs, TooLarge) as caught:
-                fs(op)  # type: ignore[arg-type]
+                fs(op)
             assert (caught.value.limit, caught.value.size) == ("space.depth", 2)
 
     def test_directory_entries(self, make: Make) -> None:
@@ -337,12 +338,12 @@ class Limited(Frame):
         for name in ("a", "b", "c"):
             fs(Write(f"/d/{name}", name))
         fs(Write("/f", "x"))
-        for op in (
+        for op in each(
             Write("/d/n", "x"), Mkdir("/d/n"), Move("/f", "/d/n"), Copy("/f", "/d/n"),
             Append("/d/n", "x"),
         ):  # fmt: skip
             with refused(fs, TooLarge) as caught:
-                fs(op)  # type: ignore[arg-type]
+                fs(op)
             assert (caught.value.limit, caught.value.size) == ("space.directory_entries", 3)
         fs(Move("/f", "/d/a", replace=True))
         fs(Write("/d/b", "x"))

@@ -26,15 +26,17 @@ from keelfs.ops import (
     Write,
 )
 from keelfs.path import sort_key
-from keelfs.testing.conformance.frame import Frame, names, needs, refused
+from keelfs.testing.conformance.frame import Frame, each, names, needs, refused
 from keelfs.testing.portrait import Perform
 
 #: Names that a careless store takes for something else.
 HOSTILE = [
     "_", "%", "%%", "a_c", "a%c", "\\", "\\_", "a\\", "'", '"', "`", "; DROP TABLE nodes --",
     "' OR '1'='1", "$1", "?1", ":name", "{0}", "*", "a*", "?", "[a-z]", "[", "~", "-rf", "--",
-    "...", ".hidden", "..a", " ", " a", "a ", "a.", "a\nb", "\t", "\r\n", "\x01", "\x7f", "\x1b[31m",
-    "é", "e\u0301", "ß", "İ", "ﬀ", "😀", "👨‍👩‍👧", "\u202egnp.exe", "שלום", "\u200b", "\ufeff", "\uffff",
+    "...", ".hidden", "..a", " ", " a", "a ", "a.", "a\nb", "\t", "\r\n", "\x01", "\x7f",
+    "\x1b[31m",
+    "é", "e\u0301", "ß", "İ", "ﬀ", "😀", "👨‍👩‍👧", "\u202egnp.exe", "שלום", "\u200b", "\ufeff",
+    "\uffff",
     "A", "con", "NUL", "CON.txt", "a:b", "x" * 255, "é" * 127, "😀" * 63, "true", "null", "0",
 ]  # fmt: skip
 
@@ -130,9 +132,11 @@ class HostileNames(Frame):
     def test_twins_are_not_found(self, fs: Perform, name: str, twin: str) -> None:
         """What is there does not answer to its twin's name."""
         fs(Write(f"/{name}/f", "x"))
-        for op in (GetStat(f"/{twin}"), List(f"/{twin}"), Read(f"/{twin}/f"), Remove(f"/{twin}")):
+        for op in each(
+            GetStat(f"/{twin}"), List(f"/{twin}"), Read(f"/{twin}/f"), Remove(f"/{twin}")
+        ):
             with refused(fs, NotFound):
-                fs(op)  # type: ignore[arg-type]
+                fs(op)
 
     @twins
     def test_twins_survive(self, fs: Perform, name: str, twin: str) -> None:
@@ -204,17 +208,17 @@ class Paths(Frame):
     @pytest.mark.parametrize("path", ["/a\0b", "\0", "/d/\0/a", "/a\ud800"])
     def test_what_is_no_path(self, fs: Perform, path: str) -> None:
         """NUL and what is not UTF-8 are refused by every verb."""
-        for op in (Write(path, "x"), Read(path), List(path), Mkdir(path), Remove(path),
+        for op in each(Write(path, "x"), Read(path), List(path), Mkdir(path), Remove(path),
                    GetStat(path), Copy("/", path), Move("/", path)):  # fmt: skip
             with refused(fs, InvalidPath):
-                fs(op)  # type: ignore[arg-type]
+                fs(op)
 
     @pytest.mark.parametrize("name", ["x" * 256, "é" * 128, "😀" * 64])
     def test_names_that_are_too_long(self, fs: Perform, name: str) -> None:
         """A name has at most 255 bytes of UTF-8."""
-        for op in (Write(f"/{name}", "x"), Mkdir(f"/d/{name}", parents=True), Read(f"/{name}")):
+        for op in each(Write(f"/{name}", "x"), Mkdir(f"/d/{name}", parents=True), Read(f"/{name}")):
             with refused(fs, NameTooLong):
-                fs(op)  # type: ignore[arg-type]
+                fs(op)
 
     def test_paths_that_are_too_long(self, fs: Perform) -> None:
         """A path has at most 4,096 bytes."""
