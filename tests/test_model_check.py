@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
+
 from keelfs.memory import MemorySpace
 from keelfs.model import Limits
 from keelfs.testing.model_check import machine

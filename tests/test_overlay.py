@@ -69,12 +69,21 @@ def looks(volume: Any) -> dict[str, object]:
             for path, (stat, data) in seen.items() if path != "/"}  # fmt: skip
 
 
-PARTS = ("a", "b", "c", "_", "é")
-PATHS = st.lists(st.sampled_from(PARTS), max_size=3).map(lambda parts: "/" + "/".join(parts))
+#: Few paths, drawn often, so that operations meet what exists in either tree.
+PATHS = st.sampled_from(
+    ["/a", "/b", "/_", "/a/a", "/a/b", "/a/é", "/b/a", "/b/b", "/a/b/a", "/a/b/c", "/b/a/a",
+     "/_/a", "/a/a/a", "/"]
+)  # fmt: skip
+GROUND = [
+    ops.Write("/a/b/a", b"12"), ops.Write("/a/b/c", b"3"), ops.Write("/a/é", b""),
+    ops.Write("/b/b", b"4"), ops.Symlink("../a", "/b/a"), ops.Symlink("b/a", "/a/a"),
+    ops.Symlink("/b", "/_"), ops.Mkdir("/_"), ops.Write("/b/a/a", b"5"), ops.Mkdir("/a/a"),
+    ops.Mknod("/a/b", Kind.FIFO), ops.Write("/b", b"6"),
+]  # fmt: skip
 FLAG = st.booleans()
 TARGETS = st.sampled_from(["a", "b/c", "..", "../a", "/b", "/a/b", ".", "c"])
 BYTES = st.binary(max_size=4)
-EXPECT = st.sampled_from([ANY, ANY, ANY, ABSENT, 1, 2])
+EXPECT = st.sampled_from([ANY] * 6 + [ABSENT, 1, 2])
 
 MAKE = st.one_of(
     st.builds(ops.Write, PATHS, BYTES, EXPECT, FLAG),
@@ -103,8 +112,12 @@ CHANGE = st.one_of(
     st.builds(ops.Read, PATHS),
     st.builds(ops.GetStat, PATHS, FLAG),
 )
+BELOW = st.tuples(
+    st.lists(st.sampled_from(GROUND), min_size=4, max_size=9), st.lists(MAKE, max_size=4)
+).map(lambda both: both[0] + both[1])
 WITHIN = st.builds(ops.Within, CHANGE, st.sampled_from([VPath(("a",)), VPath(("a", "b"))]))
 BATCH = st.lists(CHANGE, min_size=2, max_size=4).map(lambda each: ops.Batch(tuple(each)))
+ABOVE = st.one_of(CHANGE, CHANGE, CHANGE, WITHIN, BATCH)
 
 
 def compare(below: list[ops.Op[Any]], above: list[ops.Op[Any]]) -> None:
@@ -128,8 +141,8 @@ def _short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge, "_PAGE", 2)
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(MAKE, max_size=12), st.lists(st.one_of(CHANGE, CHANGE, WITHIN, BATCH), max_size=10))
+@settings(max_examples=200, deadline=None)
+@given(BELOW, st.lists(ABOVE, min_size=6, max_size=14))
 def test_an_overlay_is_like_the_tree_itself(
     below: list[ops.Op[Any]], above: list[ops.Op[Any]]
 ) -> None:
@@ -137,8 +150,8 @@ def test_an_overlay_is_like_the_tree_itself(
 
 
 @pytest.mark.torture
-@settings(max_examples=20_000, deadline=None)
-@given(st.lists(MAKE, max_size=20), st.lists(st.one_of(CHANGE, CHANGE, WITHIN, BATCH), max_size=25))
+@settings(max_examples=10_000, deadline=None)
+@given(BELOW, st.lists(ABOVE, min_size=10, max_size=40))
 def test_an_overlay_is_like_the_tree_itself_at_length(
     below: list[ops.Op[Any]], above: list[ops.Op[Any]]
 ) -> None:

@@ -134,7 +134,7 @@ class Store:
         self.close()
 
 
-def open(url: str | None = None, *, clock: Clock | None = None, **settings: Any) -> Store:  # noqa: A001
+def open(url: str | None = None, *, clock: Clock | None = None, **settings: Any) -> Store:
     """Opens a store, making and migrating it if need be.
 
     The URL is `sqlite:///file.db`, `postgresql://...` or `memory:`; what is not given comes from

@@ -133,7 +133,7 @@ class MemoryCatalog:
         spaces = sum(len(tenant.spaces) for tenant in self._tenants.values())
         return {"tenants": len(self._tenants), "spaces": spaces}
 
-    def backup(self, path: str) -> None:
+    def backup(self, path: str) -> None:  # noqa: ARG002
         raise InvalidArgument("a store in memory has no backup; export its spaces instead")
 
     def close(self) -> None:

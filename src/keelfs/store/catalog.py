@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from keelfs.model import Limits, Principal, Report, Swept, Usage
 from keelfs.ports import Clock
 from keelfs.store import spaces
-from keelfs.store.database import Database
+from keelfs.store.database import Database, Row, Statement
 from keelfs.store.home import SpaceHome
 from keelfs.store.stats import stats
 
-PAGE = 1000
+PAGE: Final = 1000
+
+
+def _page(statement: Statement, *after_and_tx: Any) -> list[Row]:
+    *after, tx = after_and_tx
+    rows: list[Row] = tx.all(statement, *after, PAGE)
+    return rows
 
 
 class SqlCatalog:
@@ -40,8 +47,8 @@ class SqlCatalog:
     def tenant_ids(self) -> Iterator[tuple[int, str]]:
         after = ""
         while True:
-            last = after
-            rows = self._database.read(0, lambda tx: tx.all(spaces.TENANTS, last, PAGE))
+            page = partial(_page, spaces.TENANTS, after)
+            rows = self._database.read(0, page)
             for row in rows:
                 after = row[1]
                 yield row[0], row[1]
@@ -68,8 +75,8 @@ class SqlCatalog:
     def spaces(self, tenant: int) -> Iterator[tuple[str, str]]:
         after = ("", "")
         while True:
-            last = after
-            rows = self._database.read(tenant, lambda tx: tx.all(spaces.SPACES, *last, PAGE))
+            page = partial(_page, spaces.SPACES, *after)
+            rows = self._database.read(tenant, page)
             for row in rows:
                 after = (row[1], row[2])
                 yield after

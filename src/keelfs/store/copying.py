@@ -68,8 +68,8 @@ _FROM: Final = """FROM marks m
 #: Joining bytes gives text of the same bytes, which a strict column refuses.
 _RANDOM: Final = "CAST(?4 || randomblob(7) AS BLOB)"
 _RANDOM_PG: Final = "?4::bytea || substring(uuid_send(gen_random_uuid()) FROM 10 FOR 7)"
-_SAME: Final = """n.revision, n.revision, n.atime_ns, n.mtime_ns, n.ctime_ns, n.created_ns, n.author,
-        n.revised_ns"""
+_SAME: Final = """n.revision, n.revision, n.atime_ns, n.mtime_ns, n.ctime_ns, n.created_ns,
+        n.author, n.revised_ns"""
 #: Copies the marked nodes, but for ?5, into space ?3. ?4 begins every new identity.
 CLONE_NODES: Final = Statement(
     f"{_INTO} SELECT ?1, ?3, m.becomes, {_RANDOM}, {_KEPT}, {_SAME} {_FROM}",
@@ -120,8 +120,8 @@ UNHANG_TOP: Final = Statement(
 
 #: The root exists in every space; it takes what the other one has.
 ROOT_LIKE: Final = Statement(
-    """UPDATE nodes SET children = i.children, height = i.height, mode = i.mode, uid = i.uid, gid = i.gid,
-              xattrs = i.xattrs, mtime_ns = i.mtime_ns
+    """UPDATE nodes SET children = i.children, height = i.height, mode = i.mode,
+              uid = i.uid, gid = i.gid, xattrs = i.xattrs, mtime_ns = i.mtime_ns
          FROM nodes i WHERE nodes.tenant = ?1 AND nodes.space = ?3 AND nodes.id = 1
           AND i.tenant = ?1 AND i.space = ?2 AND i.id = 1"""
 )

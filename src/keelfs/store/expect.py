@@ -16,7 +16,7 @@ def check_expect(node: Node | None, expect: Expect) -> None:
         if node is not None:
             raise Conflict("there is already something here", expected="absent", actual=actual)
         return
-    if isinstance(expect, bool) or not isinstance(expect, int | Stat):
+    if isinstance(expect, bool) or not isinstance(expect, int | Stat):  # pyright: ignore
         raise InvalidArgument("expect is ANY, ABSENT, a revision or a Stat")
     revision = expect.revision if isinstance(expect, Stat) else expect
     if node is None:

@@ -25,7 +25,7 @@ from keelfs.path import VPath
 from keelfs.store.attrs import former_attrs
 from keelfs.store.database import Row, Statement
 from keelfs.store.scope import split
-from keelfs.store.tree import KINDS, resolve
+from keelfs.store.tree import KINDS, kind_of, resolve
 
 if TYPE_CHECKING:
     from keelfs.store.view import View
@@ -92,8 +92,7 @@ def _inside(base: tuple[str, ...], text: str | None) -> tuple[str, ...] | None:
 
 
 def _change(row: Row, path: tuple[str, ...] | None, to: tuple[str, ...] | None) -> Change:
-    kind = KINDS[row[5]]
-    assert kind is not None
+    kind = kind_of(row[5])
     return Change(
         seq=row[0],
         batch=row[1],

@@ -16,7 +16,7 @@ import msgspec
 
 from keelfs.errors import QuotaExceeded
 from keelfs.model import UNLIMITED, Limits
-from keelfs.store.database import Statement, Tx
+from keelfs.store.database import Row, Statement, Tx
 from keelfs.store.scope import Scope
 
 #: What a space draws at once while the tenant has plenty.
@@ -118,7 +118,8 @@ def settle_tenant(tx: Tx) -> None:
     """Takes back what the spaces of the tenant hold unused."""
     rows = tx.all(LOCK_SPACES)
     tx.one(LOCK_TENANT)
-    changed, all_bytes, all_nodes = [], 0, 0
+    changed: list[Row] = []
+    all_bytes = all_nodes = 0
     for id_, bytes_, nodes, granted_bytes, granted_nodes, _own in rows:
         new_bytes = None if granted_bytes is None else bytes_
         new_nodes = None if granted_nodes is None else nodes

@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 import psycopg
 from psycopg import errors as pg
@@ -71,7 +71,7 @@ class PostgresTx:
 
     def _send(self, statement: Statement, params: tuple[Any, ...]) -> psycopg.Cursor[Row]:
         cursor = self._connection.cursor(binary=True)
-        cursor.execute(statement.pg, (self._tenant, *params))
+        cast(Any, cursor).execute(statement.pg, (self._tenant, *params))
         return cursor
 
     def later(self, statement: Statement, /, *params: Any) -> Callable[[], list[Row]]:
@@ -91,7 +91,7 @@ class PostgresTx:
 
     def many(self, statement: Statement, rows: Iterable[Sequence[Any]], /) -> None:
         tenant = self._tenant
-        cursor = self._connection.cursor(binary=True)
+        cursor: Any = self._connection.cursor(binary=True)
         cursor.executemany(statement.pg, [(tenant, *row) for row in rows])
 
 
@@ -137,6 +137,7 @@ class PostgresDatabase:
         connection.adapters.register_dumper(int, Int8BinaryDumper)
         commit = "on" if self._durability == "full" else "off"
         milliseconds = int(self._busy_timeout_s * 1000)
+        execute: Any = connection.execute
         for setting in (
             f"SET ROLE {ROLE}",
             "SET plan_cache_mode = force_generic_plan",
@@ -146,7 +147,7 @@ class PostgresDatabase:
             "SET idle_in_transaction_session_timeout = 60000",
             "SET jit = off",
         ):
-            connection.execute(setting)
+            execute(setting)
 
     def migrate(self) -> None:
         """Runs under the login of the URL, which must own the tables; callers get another role."""
@@ -165,6 +166,7 @@ class PostgresDatabase:
             raise InvalidArgument("the database must have been created with encoding UTF8")
         if _version(connection) == POSTGRES.newest:
             return
+        execute: Any = connection.execute
         with connection.transaction():
             # One migrator at a time; the number is "keel" in ASCII.
             connection.execute("SELECT pg_advisory_xact_lock(1801807212)")
@@ -172,7 +174,7 @@ class PostgresDatabase:
             version = _version(connection)
             refuse_newer(version, POSTGRES)
             for number, text in POSTGRES.after(version):
-                connection.execute(text)
+                execute(text)
                 connection.execute("DELETE FROM keelfs_schema")
                 connection.execute("INSERT INTO keelfs_schema VALUES (%s)", (number,))
             connection.execute(f"GRANT {ROLE} TO CURRENT_USER")
@@ -185,7 +187,7 @@ class PostgresDatabase:
             with self._pool.connection() as connection, connection.pipeline():
                 return work(PostgresTx(connection, tenant, alone=True))
 
-        return self._retrying(once, reads=True)
+        return self._retrying(once)
 
     def snapshot(self, tenant: int, work: Callable[[Tx], T]) -> T:
         def once() -> T:
@@ -198,12 +200,12 @@ class PostgresDatabase:
                 finally:
                     _roll_back(connection)
 
-        return self._retrying(once, reads=True)
+        return self._retrying(once)
 
     # -- writing
 
     def write(self, tenant: int, work: Callable[[Tx], T], *, durable: bool = True) -> T:
-        return self._retrying(lambda: self._write(tenant, work, durable), reads=False)
+        return self._retrying(lambda: self._write(tenant, work, durable))
 
     def _write(self, tenant: int, work: Callable[[Tx], T], durable: bool) -> T:
         with self._pool.connection() as connection:
@@ -217,15 +219,16 @@ class PostgresDatabase:
                     answer = work(PostgresTx(connection, tenant, alone=False))
                     committing = True
                     connection.execute("COMMIT")
-                return answer
             except psycopg.OperationalError as error:
                 if committing and connection.broken and not isinstance(error, _LOST_RACES):
                     raise InDoubt from error
                 raise
+            else:
+                return answer
             finally:
                 _roll_back(connection)
 
-    def _retrying(self, once: Callable[[], T], *, reads: bool) -> T:
+    def _retrying(self, once: Callable[[], T]) -> T:
         deadline = time.monotonic() + self._busy_timeout_s
         attempt = 0
         while True:
@@ -233,21 +236,19 @@ class PostgresDatabase:
                 return once()
             except _LOST_RACES as error:
                 retry: Exception = error
-            except pg.AdminShutdown as error:
-                retry = error
+            except PoolClosed:
+                raise StoreClosed from None
+            except PoolTimeout:
+                raise StoreBusy("every connection to the server was in use") from None
             except psycopg.OperationalError as error:
                 if isinstance(error, pg.DiskFull):
                     raise StoreFull from error
                 retry = error
-            except (PoolTimeout, PoolClosed) as error:
-                if isinstance(error, PoolClosed):
-                    raise StoreClosed from None
-                raise StoreBusy("every connection to the server was in use") from None
             except psycopg.Error as error:
                 raise _translated(error) from error
             attempt += 1
             if time.monotonic() > deadline or (attempt > 20 and not _is_race(retry)):
-                raise _given_up(retry, reads) from retry
+                raise _given_up(retry) from retry
             time.sleep(min(0.5, 0.001 * 2 ** min(attempt, 9)) * random.uniform(0.5, 1.0))
 
     # -- the rest
@@ -256,7 +257,7 @@ class PostgresDatabase:
         """PostgreSQL offers nothing cheaper than asking the journal itself."""
         return object()
 
-    def backup(self, path: str) -> None:
+    def backup(self, path: str) -> None:  # noqa: ARG002
         raise Unsupported("a store on PostgreSQL is backed up by the server's own pg_dump")
 
     def close(self) -> None:
@@ -281,8 +282,7 @@ def _is_race(error: Exception) -> bool:
     return isinstance(error, pg.SerializationFailure | pg.DeadlockDetected | pg.UniqueViolation)
 
 
-def _given_up(error: Exception, reads: bool) -> Exception:
-    del reads
+def _given_up(error: Exception) -> Exception:
     if isinstance(error, psycopg.IntegrityError):
         return error
     if isinstance(error, _LOST_RACES):

@@ -8,7 +8,7 @@ from keelfs.errors import AlreadyExists, InvalidArgument, NotFound
 from keelfs.ident import uuid7
 from keelfs.model import UNLIMITED, ChangeKind, Limits, Principal, Usage
 from keelfs.store.copying import clone_space
-from keelfs.store.database import Statement, Tx
+from keelfs.store.database import Row, Statement, Tx
 from keelfs.store.ledger import (
     GRANT,
     LOCK_SPACES,
@@ -230,7 +230,7 @@ def set_tenant_limits(tx: Tx, own: Limits, limits: Limits) -> None:
     tx.do(SET_TENANT_LIMITS, encoded(own))
     base = limits.narrowed(for_spaces(own))
     all_bytes = all_nodes = 0
-    updates = []
+    updates: list[Row] = []
     for id_, bytes_, nodes, _granted_bytes, _granted_nodes, text in rows:
         granted = (None if own.bytes is None else bytes_, None if own.nodes is None else nodes)
         all_bytes += granted[0] or 0

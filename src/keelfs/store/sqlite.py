@@ -10,6 +10,10 @@ asked for; after a failed fsync the store refuses everything, because the kernel
 what it could not write.
 """
 
+# The driver's stubs leave the type of a blob open.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import os
@@ -19,7 +23,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 import apsw
 
@@ -56,25 +60,26 @@ class SqliteTx:
 
     pipelined: ClassVar[bool] = False
 
-    __slots__ = ("_cursor", "_tenant")
+    __slots__ = ("_tenant", "cursor")
 
-    def __init__(self, cursor: apsw.Cursor, tenant: int) -> None:
-        self._cursor = cursor
+    def __init__(self, cursor: Any, tenant: int) -> None:
+        self.cursor = cursor
         self._tenant = tenant
 
     def one(self, statement: Statement, /, *params: Any) -> Row | None:
-        rows = self._cursor.execute(statement.sqlite, (self._tenant, *params)).fetchall()
+        rows = self.all(statement, *params)
         return rows[0] if rows else None
 
     def all(self, statement: Statement, /, *params: Any) -> list[Row]:
-        return self._cursor.execute(statement.sqlite, (self._tenant, *params)).fetchall()
+        rows: list[Row] = self.cursor.execute(statement.sqlite, (self._tenant, *params)).fetchall()
+        return rows
 
     def do(self, statement: Statement, /, *params: Any) -> None:
-        self._cursor.execute(statement.sqlite, (self._tenant, *params))
+        self.cursor.execute(statement.sqlite, (self._tenant, *params))
 
     def many(self, statement: Statement, rows: Iterable[Sequence[Any]], /) -> None:
         tenant = self._tenant
-        self._cursor.executemany(statement.sqlite, [(tenant, *row) for row in rows])
+        self.cursor.executemany(statement.sqlite, [(tenant, *row) for row in rows])
 
     def later(self, statement: Statement, /, *params: Any) -> Callable[[], list[Row]]:
         rows = self.all(statement, *params)
@@ -134,7 +139,7 @@ class SqliteDatabase:
         self._opened: list[apsw.Connection] = []
         with _translating():
             self._writer = self._connect()
-            self._cursor = self._writer.cursor()
+            self._cursor: Any = self._writer.cursor()
             self._synchronous = self._full
         self._local_commits = 0
 
@@ -156,14 +161,15 @@ class SqliteDatabase:
         connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 0)
         connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, 100_000)
         connection.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 50)
-        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-        connection.execute("PRAGMA journal_mode = WAL").fetchall()
-        connection.execute(f"PRAGMA synchronous = {'FULL' if self._full else 'NORMAL'}")
-        connection.execute("PRAGMA foreign_keys = ON")
-        connection.execute("PRAGMA mmap_size = 0")
-        connection.execute(f"PRAGMA cache_size = -{self._cache_kib}")
-        connection.execute("PRAGMA wal_autocheckpoint = 4000")
-        connection.execute("PRAGMA journal_size_limit = 67108864")
+        execute: Any = connection.execute
+        execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        execute("PRAGMA journal_mode = WAL").fetchall()
+        execute(f"PRAGMA synchronous = {'FULL' if self._full else 'NORMAL'}")
+        execute("PRAGMA foreign_keys = ON")
+        execute("PRAGMA mmap_size = 0")
+        execute(f"PRAGMA cache_size = -{self._cache_kib}")
+        execute("PRAGMA wal_autocheckpoint = 4000")
+        execute("PRAGMA journal_size_limit = 67108864")
         self._opened.append(connection)
         return connection
 
@@ -190,7 +196,7 @@ class SqliteDatabase:
 
     def snapshot(self, tenant: int, work: Callable[[Tx], T]) -> T:
         def inside(tx: Tx) -> T:
-            cursor = tx._cursor  # type: ignore[attr-defined]
+            cursor = cast(SqliteTx, tx).cursor
             cursor.execute("BEGIN")
             try:
                 return work(tx)
@@ -300,7 +306,8 @@ class SqliteDatabase:
 
     def version(self) -> object:
         with _translating():
-            row = self._watcher().execute("PRAGMA data_version").fetchall()[0][0]
+            execute: Any = self._watcher().execute
+            row = execute("PRAGMA data_version").fetchall()[0][0]
         return (self._local_commits, row)
 
     def _watcher(self) -> apsw.Connection:
@@ -312,7 +319,7 @@ class SqliteDatabase:
 
     def migrate(self) -> None:
         def apply(tx: Tx) -> None:
-            cursor = tx._cursor  # type: ignore[attr-defined]
+            cursor = cast(SqliteTx, tx).cursor
             version = cursor.execute("PRAGMA user_version").fetchall()[0][0]
             refuse_newer(version, SQLITE)
             for number, text in SQLITE.after(version):
@@ -320,7 +327,7 @@ class SqliteDatabase:
                 cursor.execute(f"PRAGMA user_version = {number}")
 
         with _translating():
-            version = self._writer.execute("PRAGMA user_version").fetchall()[0][0]
+            version = self._cursor.execute("PRAGMA user_version").fetchall()[0][0]
         if version != SQLITE.newest:
             self.write(0, apply)
 
@@ -333,7 +340,8 @@ class SqliteDatabase:
         with _translating():
             connection = self._connect()
             try:
-                connection.execute("VACUUM INTO ?", (str(target),))
+                execute: Any = connection.execute
+                execute("VACUUM INTO ?", (str(target),))
             finally:
                 self._opened.remove(connection)
                 connection.close()
@@ -407,7 +415,8 @@ def restore_file(backup: Path, target: Path) -> None:
         with _translating():
             source = apsw.Connection(str(backup), flags=apsw.SQLITE_OPEN_READONLY)
             try:
-                source.execute("VACUUM INTO ?", (str(partial),))
+                execute: Any = source.execute
+                execute("VACUUM INTO ?", (str(partial),))
             finally:
                 source.close()
         os.link(partial, target)

@@ -23,7 +23,7 @@ from keelfs.store.names import (
     unhang,
 )
 from keelfs.store.scope import joined, split
-from keelfs.store.tree import COLUMNS, KINDS, TRASH, Node, Spot, resolve, stat_of
+from keelfs.store.tree import COLUMNS, TRASH, Node, Spot, kind_of, resolve, stat_of
 
 if TYPE_CHECKING:
     from keelfs.store.view import View
@@ -69,12 +69,10 @@ def _put(view: View, spot: Spot, node: Node) -> Trashed:
 
 def _trashed(view: View, row: tuple[str, str, str, int, int], node: Node) -> Trashed:
     bytes_, nodes = node.weight
-    kind = KINDS[node.kind]
-    assert kind is not None
     return Trashed(
         id=row[0],
         path=split(row[1])[len(view.parts) :],
-        kind=kind,
+        kind=kind_of(node.kind),
         bytes=bytes_,
         nodes=nodes,
         by=row[2],

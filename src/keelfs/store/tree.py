@@ -47,6 +47,13 @@ MAX_HOPS: Final = 40
 STRIDE: Final = 16
 
 
+def kind_of(number: int) -> Kind:
+    """The kind that a row's number stands for."""
+    kind = KINDS[number]
+    assert kind is not None
+    return kind
+
+
 class Node(Struct):
     """One row of `nodes`, in the order of `COLUMNS`."""
 
@@ -359,7 +366,7 @@ def stat_of(node: Node) -> Stat:
     if kind == SYMLINK:
         size = len((node.target or "").encode())
     return Stat(
-        kind=KINDS[kind],  # type: ignore[arg-type]
+        kind=kind_of(kind),
         id=node.uuid,
         size=size,
         revision=node.revision,

@@ -7,6 +7,7 @@ stores have broken it. Who calls: tests of the tests.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
@@ -91,7 +92,8 @@ class CaseBlind(Planted):
             path = parse(op.path)
             for name in self.names(path.parent):
                 if name.casefold() == path.name.casefold():
-                    return self.sound.perform(replace(op, path=path.parent.child(name)))
+                    twin = cast(Op[Any], replace(op, path=path.parent.child(name)))
+                    return self.sound.perform(twin)
             raise
 
 
@@ -253,10 +255,8 @@ class TrashKeepsACopy(Planted):
             return self.sound.perform(op)
         path = parse(op.path)
         before = None
-        try:
+        with suppress(KeelError):
             before = self.sound.perform(Read(path))
-        except KeelError:
-            pass
         answer = self.sound.perform(op)
         if before is not None:
             self.sound.perform(Write(path, before))

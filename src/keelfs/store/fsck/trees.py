@@ -40,7 +40,8 @@ TREES: Final[tuple[Invariant, ...]] = (
         "space {0}: a name of node {1} is none that an entry can have",
         f"""SELECT e.space, e.node FROM {_ENTRIES}
              WHERE e.tenant = ?1 AND (octet_length(e.name) NOT BETWEEN 1 AND 255
-                OR e.name IN ('.', '..') OR instr(e.name, '/') > 0 OR instr(e.name, char(0)) > 0)""",
+                OR e.name IN ('.', '..') OR instr(e.name, '/') > 0
+                OR instr(e.name, char(0)) > 0)""",
         postgres=f"""SELECT e.space, e.node FROM {_ENTRIES}
              WHERE e.tenant = ?1 AND (octet_length(e.name) NOT BETWEEN 1 AND 255
                 OR e.name IN ('.', '..') OR strpos(e.name, '/') > 0)""",

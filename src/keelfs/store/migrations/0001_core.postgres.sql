@@ -38,6 +38,8 @@ CREATE TABLE spaces (
     UNIQUE (tenant, id)
 );
 
+CREATE INDEX spaces_deleted ON spaces (tenant, id) WHERE deleted_ns IS NOT NULL;
+
 CREATE TABLE nodes (
     tenant         BIGINT  NOT NULL,
     space          BIGINT  NOT NULL,
@@ -89,10 +91,13 @@ CREATE TABLE entries (
     -- 1 where the node may have other names as well.
     shared BIGINT  NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, space, parent, name),
-    FOREIGN KEY (tenant, space, parent) REFERENCES nodes (tenant, space, id),
-    FOREIGN KEY (tenant, space, node) REFERENCES nodes (tenant, space, id)
+    -- No foreign key leads from `node`: its check would read all names of the space whenever a node
+    -- goes, or need an index that every write pays for. The check of the store looks instead.
+    FOREIGN KEY (tenant, space, parent) REFERENCES nodes (tenant, space, id)
 );
 CREATE INDEX entries_shared ON entries (tenant, space, node) WHERE shared = 1;
+-- What awaits the sweep.
+CREATE INDEX entries_doomed ON entries (tenant, space) WHERE parent = 3;
 
 -- Immutable bytes. Small ones lie in the row; others are a list of ranges of strands.
 CREATE TABLE contents (
@@ -148,6 +153,7 @@ CREATE TABLE revisions (
     PRIMARY KEY (tenant, space, node, revision),
     FOREIGN KEY (tenant, space, node) REFERENCES nodes (tenant, space, id)
 );
+CREATE INDEX revisions_until ON revisions (tenant, space, until_ns);
 
 CREATE TABLE changes (
     tenant   BIGINT  NOT NULL,
@@ -174,8 +180,7 @@ CREATE TABLE trash (
     author     TEXT    NOT NULL,
     at_ns      BIGINT  NOT NULL,
     expires_ns BIGINT  NOT NULL,
-    PRIMARY KEY (tenant, space, id),
-    FOREIGN KEY (tenant, space, node) REFERENCES nodes (tenant, space, id)
+    PRIMARY KEY (tenant, space, id)
 );
 CREATE INDEX trash_expires ON trash (tenant, expires_ns);
 
