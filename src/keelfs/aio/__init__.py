@@ -5,7 +5,7 @@ Streams and `watch` are asynchronous iterators, and data may arrive asynchronous
 
 from keelfs.aio.files import File
 from keelfs.aio.hop import Crew
-from keelfs.aio.store import Store, Tenant, open  # noqa: A004
+from keelfs.aio.store import Store, Tenant, open
 from keelfs.aio.watch import Watch
 from keelfs.aio.workspace import Space, Workspace
 
