@@ -44,7 +44,8 @@ POSTGRES = register(Subject("postgres", lambda setting: make("postgres", setting
 
 class TestSqlite(ConformanceSuite):
     @pytest.fixture(scope="class", autouse=True)
-    def database(self) -> Iterator[None]:
+    @classmethod
+    def database(cls) -> Iterator[None]:
         with tempfile.TemporaryDirectory() as folder:
             database = SqliteDatabase(str(Path(folder) / "store.db"))
             database.migrate()
@@ -59,7 +60,8 @@ class TestSqlite(ConformanceSuite):
 
 class TestPostgres(ConformanceSuite):
     @pytest.fixture(scope="class", autouse=True)
-    def database(self, postgres_cluster: PostgresCluster) -> Iterator[None]:
+    @classmethod
+    def database(cls, postgres_cluster: PostgresCluster) -> Iterator[None]:
         from keelfs.store.postgres import PostgresDatabase
 
         database = PostgresDatabase(postgres_cluster.create_database("conformance"))
