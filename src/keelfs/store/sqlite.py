@@ -340,6 +340,8 @@ class SqliteDatabase:
         with _translating():
             connection = self._connect()
             try:
+                # The target of the copy counts as one attached database.
+                connection.limit(apsw.SQLITE_LIMIT_ATTACHED, 1)
                 execute: Any = connection.execute
                 execute("VACUUM INTO ?", (str(target),))
             finally:
