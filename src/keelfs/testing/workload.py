@@ -6,6 +6,9 @@ the script on a store and prints the marks that `keelfs.testing.killer` reads. A
 tells after which operation the store stopped, or objects: to a state that the script never went
 through, to an acknowledged operation that is missing, to whatever `check()` finds.
 
+A careless program acknowledges early, or performs batches piece by piece: a crash test that finds
+nothing wrong with it proves nothing.
+
 Who calls: the crash tests of both stores.
 """
 
@@ -14,8 +17,9 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -53,6 +57,8 @@ _NAMES: Final = ("a", "b", "A", "a_", "a%", "ab", "é", "notes.md", "x" * 40)
 #: Sizes around nothing, one row, one page and one chunk; large ones are rare.
 _SIZES: Final = (0, 1, 100, 3000, 9000, 20_000)
 _LARGE: Final = (262_144, 300_000, 700_001)
+#: What a careless program does, for tests of the tests.
+Careless = Literal["early", "pieces"]
 #: Trees stay small enough to be compared after every crash.
 _MOST_NODES: Final = 60
 
@@ -99,10 +105,12 @@ class Script:
         anything = [path for path in tree if path != "/"] or ["/a"]
         some, other = rng.choice(anything), rng.choice(anything)
         file = rng.choice(files or ["/a"])
+        # A tree without files refuses what needs one, and another operation is drawn.
+        revision = tree[file].revision if file in tree else 1
         fresh = self._fresh(tree)
         draws: list[tuple[int, Callable[[], Op[Any]]]] = [
             (8, lambda: Write(fresh, self._data())),
-            (8, lambda: Write(file, self._data(), expect=tree[file].revision)),
+            (8, lambda: Write(file, self._data(), expect=revision)),
             (8, lambda: Append(file, self._data())),
             (4, lambda: Patch(file, rng.randrange(30_000), self._data())),
             (3, lambda: Truncate(file, rng.choice(_SIZES))),
@@ -200,7 +208,9 @@ def _explained(found: dict[str, Any], seed: int, acked: int) -> str:
     return f"NONATOMIC: it is no state of the script up to {acked}"
 
 
-def perform(url: str, seed: int, start: int, count: int, **settings: Any) -> None:
+def perform(
+    url: str, seed: int, start: int, count: int, careless: Careless | None = None, **settings: Any
+) -> None:
     """Performs the operations after the first `start` of the script and prints the marks."""
     script = Script(seed)
     for _ in range(start):
@@ -210,8 +220,20 @@ def perform(url: str, seed: int, start: int, count: int, **settings: Any) -> Non
         for number in range(start + 1, start + count + 1):
             op = script.next()
             print("begin", number, flush=True)
-            space.perform(op)
-            print("ack", number, flush=True)
+            if careless == "early":
+                print("ack", number, flush=True)
+                time.sleep(0.001)
+            _do(space, op, careless)
+            if careless != "early":
+                print("ack", number, flush=True)
+
+
+def _do(space: keelfs.Space, op: Op[Any], careless: Careless | None) -> None:
+    if careless == "pieces" and isinstance(op, Batch):
+        for each in op.ops:
+            space.perform(each)
+    else:
+        space.perform(op)
 
 
 def main(arguments: list[str]) -> None:
@@ -221,8 +243,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--durability", default="full")
+    parser.add_argument("--careless", choices=["early", "pieces"])
     given = parser.parse_args(arguments)
-    perform(given.url, given.seed, given.start, given.count, durability=given.durability)
+    perform(
+        given.url, given.seed, given.start, given.count, given.careless,
+        durability=given.durability,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
