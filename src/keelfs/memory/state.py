@@ -91,7 +91,8 @@ class State:
         doomed = [node]
         while doomed:
             each = doomed.pop()
-            if self.names[each]:
+            # A file with two names in one removed tree is met twice.
+            if each not in self.nodes or self.names[each]:
                 continue
             names = list(self.children.get(each, ()))
             doomed.extend([self.unbind(each, name) for name in names])

@@ -19,6 +19,7 @@ from keelfs.ops import (
     Append,
     Copy,
     GetStat,
+    GetUsage,
     Link,
     List,
     Mkdir,
@@ -226,6 +227,15 @@ class HardLinks(Frame):
         assert fs(GetStat("/c")).nlink == 3
         fs(Remove("/d", recursive=True))
         assert (fs(Read("/c")), fs(GetStat("/c")).nlink) == (b"x", 1)
+
+    def test_removing_a_tree_with_all_of_the_names(self, fs: Perform) -> None:
+        """A node goes once, however many names of it lie in a removed tree, and wherever."""
+        fs(Write("/d/a", "x"))
+        for name in ("/d/b", "/d/e/a", "/d/e/f/b"):
+            fs(Link("/d/a", name, parents=True))
+        fs(Remove("/d", recursive=True))
+        usage = fs(GetUsage())
+        assert (names(fs), usage.bytes, usage.nodes) == ([], 0, 0)
 
     def test_replacing_one_name_leaves_the_other(self, fs: Perform) -> None:
         """A move onto one name takes that name only."""
