@@ -281,10 +281,23 @@ def _write(data: bytearray, event: Event) -> None:
         data[event.number : end] = event.data
 
 
-def images(log: Log, rng: random.Random, count: int) -> Generator[Image]:
-    """`count` images of cuts at random moments; each directory is gone when the next one comes."""
+def boundaries(log: Log) -> list[int]:
+    """The moments just before and just after each sync, each mark, and at the end."""
+    kinds = {"sync", "begin", "ack"}
+    near = {n for n, event in enumerate(log.events) if event.kind in kinds}
+    return sorted(near | {n + 1 for n in near} | {len(log.events)})
+
+
+def images(
+    log: Log, rng: random.Random, count: int, *, among: Sequence[int] | None = None
+) -> Generator[Image]:
+    """`count` images of cuts at random moments, `among` those given; all are used before any is
+    used again. Each directory is gone when the next one comes.
+    """
     model, done = _Model(log.start), 0
-    cuts = sorted(rng.choices(range(len(log.events) + 1), k=count))
+    moments = range(len(log.events) + 1) if among is None else among
+    whole, rest = divmod(count, len(moments))
+    cuts = sorted([*moments] * whole + rng.sample(moments, rest))
     for cut in cuts:
         for event in log.events[done:cut]:
             model.apply(event)
@@ -339,11 +352,13 @@ def survey(
     recover: Callable[[Path], State],
     rng: random.Random,
     count: int,
+    *,
+    among: Sequence[int] | None = None,
 ) -> Survey:
-    """Judges `count` images of one log."""
+    """Judges `count` images of one log, cut at any moments or `among` those given."""
     counts: Counter[Verdict] = Counter()
     reasons: list[str] = []
-    for image in images(log, rng, count):
+    for image in images(log, rng, count, among=among):
         verdict, reason = judge(image, states, recover)
         counts[verdict] += 1
         if verdict is not Verdict.SOUND and len(reasons) < MAX_REASONS:
