@@ -35,6 +35,7 @@ from keelfs.errors import (
 )
 from keelfs.store.database import Row, Statement, Tx
 from keelfs.store.schema import POSTGRES, refuse_newer
+from keelfs.store.unknown import unknown
 
 T = TypeVar("T")
 
@@ -284,7 +285,7 @@ def _is_race(error: Exception) -> bool:
 
 def _given_up(error: Exception) -> Exception:
     if isinstance(error, psycopg.IntegrityError):
-        return error
+        return unknown(error)
     if isinstance(error, _LOST_RACES):
         return StoreBusy("other writers held the space until the deadline")
     return Unavailable(f"the PostgreSQL server does not answer: {_plain(error)}")
@@ -293,7 +294,7 @@ def _given_up(error: Exception) -> Exception:
 def _translated(error: psycopg.Error) -> Exception:
     if isinstance(error, pg.DataCorrupted | pg.IndexCorrupted):
         return Corrupt("the server reports damaged data")
-    return error
+    return unknown(error)
 
 
 def _plain(error: Exception) -> str:

@@ -38,6 +38,7 @@ from keelfs.errors import (
 )
 from keelfs.store.database import Row, Statement, Tx
 from keelfs.store.schema import SQLITE, refuse_newer
+from keelfs.store.unknown import unknown
 
 T = TypeVar("T")
 
@@ -405,7 +406,9 @@ def _translated(error: apsw.Error) -> Exception:
         return Corrupt("the database file is damaged or is no database")
     if isinstance(error, apsw.ReadOnlyError | apsw.PermissionsError | apsw.CantOpenError):
         return InvalidArgument("the database file cannot be written; look at its permissions")
-    return error
+    if isinstance(error, apsw.ConnectionClosedError):
+        return StoreClosed()
+    return unknown(error)
 
 
 def restore_file(backup: Path, target: Path) -> None:
