@@ -187,18 +187,20 @@ def _size(op: Op[Any]) -> int:
 
 
 def _sweep_history(state: State, before: int | None) -> int:
+    """Forgets contents whose successors have been there since before that time."""
     if before is None:
         return 0
     dropped = 0
     for node, kept in list(state.history.items()):
-        young = tuple(each for each in kept if each.at_ns >= before)
-        state.set_history(node, young)
-        dropped += len(kept) - len(young)
+        until = [*(each.at_ns for each in kept[1:]), state.nodes[node].written_ns]
+        old = max((at for at, when in enumerate(until, 1) if when <= before), default=0)
+        state.set_history(node, kept[old:])
+        dropped += old
     return dropped
 
 
 def _sweep_journal(state: State, before: int | None) -> int:
-    old = [seq for seq, change in state.journal.items() if before and change.at_ns < before]
+    old = [seq for seq, change in state.journal.items() if before and change.at_ns <= before]
     for seq in old:
         state.drop(state.journal, seq)
     if old:

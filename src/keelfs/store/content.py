@@ -19,7 +19,7 @@ import msgspec
 import xxhash
 from msgspec import Struct
 
-from keelfs.errors import Corrupt, RevisionNotFound
+from keelfs.errors import Corrupt, RevisionNotFound, Unavailable
 from keelfs.model import Content, Source, Stat
 from keelfs.store.database import Statement, Tx
 from keelfs.store.scope import Scope
@@ -57,8 +57,9 @@ GROW_STRAND: Final = Statement(
     postgres="""UPDATE strands SET length = CASE WHEN length = ?3 THEN ?4::bigint ELSE -1 END
        WHERE tenant = ?1 AND id = ?2""",
 )
-RESTAGE: Final = Statement(
-    "UPDATE strands SET length = ?3, freed_ns = ?4 WHERE tenant = ?1 AND id = ?2"
+#: A staged content that the sweep has not taken; its row is the transaction's own from here on.
+CLAIM: Final = Statement(
+    "UPDATE contents SET freed_ns = ?3 WHERE tenant = ?1 AND id = ?2 AND refs = 0 RETURNING id"
 )
 INSERT_CHUNK: Final = Statement(
     "INSERT INTO chunks (tenant, strand, start, checksum, data) VALUES (?1, ?2, ?3, ?4, ?5)"
@@ -152,6 +153,7 @@ def checksum(data: bytes) -> int:
 def put(scope: Scope, data: Prepared | Staged) -> Made:
     """Stores bytes as a new content."""
     if isinstance(data, Staged):
+        _claim(scope, data)
         scope.refer(data.content, +1)
         return Made(data.content, data.size, data.sha256)
     if not data.data:
@@ -160,6 +162,12 @@ def put(scope: Scope, data: Prepared | Staged) -> Made:
         return Made(_small(scope, data.data), len(data.data), data.sha256)
     extents = [_strand(scope, data.data)]
     return Made(large(scope, extents), len(data.data), data.sha256)
+
+
+def _claim(scope: Scope, data: Staged) -> None:
+    """Keeps the sweep away from a stream that waited long for the write that holds it."""
+    if scope.tx.one(CLAIM, data.content, scope.now_ns) is None:
+        raise Unavailable("the stream waited for too long, and what it sent was reclaimed")
 
 
 def _small(scope: Scope, data: bytes) -> int:
@@ -248,6 +256,7 @@ def _pieces(tx: Tx, extents: list[Extent]) -> Iterator[bytes]:
 def appended(scope: Scope, body: Body, data: Prepared | Staged) -> Made:
     """The content with bytes added at its end."""
     if isinstance(data, Staged):
+        _claim(scope, data)
         extents = [*_extents_of(scope, body), *data.extents]
         return Made(large(scope, extents), body.size + data.size, None)
     added = data.data
@@ -285,7 +294,11 @@ def patched(scope: Scope, body: Body, offset: int, data: Prepared | Staged) -> M
         old = body.data.ljust(offset, b"\0")
         return Made(_small(scope, old[:offset] + data.data + old[offset + length :]), size, None)
     extents = _extents_of(scope, body)
-    middle = data.extents if isinstance(data, Staged) else [_strand(scope, data.data)]
+    if isinstance(data, Staged):
+        _claim(scope, data)
+        middle = data.extents
+    else:
+        middle = [_strand(scope, data.data)]
     before = [*_cut(extents, 0, offset), (0, 0, max(0, offset - body.size))]
     after = _cut(extents, offset + length, body.size)
     return Made(large(scope, [*before, *middle, *after]), size, None)

@@ -10,13 +10,12 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from keelfs.errors import QuotaExceeded, TooLarge
+from keelfs.errors import QuotaExceeded, TooLarge, Unavailable
 from keelfs.model import Source
 from keelfs.store.content import (
     CHUNK_BYTES,
     INSERT_CHUNK,
     INSERT_STRAND,
-    RESTAGE,
     Prepared,
     Staged,
     chunk_rows,
@@ -35,16 +34,19 @@ DISCARDED: Final = 256
 
 DISCARD: Final = Statement(
     """DELETE FROM chunks WHERE tenant = ?1 AND strand = ?2 AND start IN (
-           SELECT start FROM chunks WHERE tenant = ?1 AND strand = ?2 ORDER BY start LIMIT ?3)"""
-)
-FIRST_LEFT: Final = Statement(
-    "SELECT start FROM chunks WHERE tenant = ?1 AND strand = ?2 ORDER BY start LIMIT 1"
+           SELECT start FROM chunks WHERE tenant = ?1 AND strand = ?2 ORDER BY start LIMIT ?3)
+       RETURNING start"""
 )
 #: Only what nothing holds.
 DELETE_CONTENT: Final = Statement(
     "DELETE FROM contents WHERE tenant = ?1 AND id = ?2 AND refs = 0 RETURNING id"
 )
 DELETE_STRAND: Final = Statement("DELETE FROM strands WHERE tenant = ?1 AND id = ?2")
+#: A strand whose stream has stood still for longer than the grace is the sweep's, and stays so.
+RESTAGE: Final = Statement(
+    """UPDATE strands SET length = ?3, freed_ns = ?4
+       WHERE tenant = ?1 AND id = ?2 AND freed_ns <> 0 RETURNING id"""
+)
 
 
 class Stager:
@@ -96,7 +98,7 @@ class Stager:
             strand = self._strand or scope.new_content()
             end = self._stored + len(data)
             if self._strand:
-                scope.tx.do(RESTAGE, strand, end, scope.now_ns)
+                self._touch(scope, end)
             else:
                 scope.tx.do(INSERT_STRAND, strand, end, scope.now_ns)
             scope.tx.many(INSERT_CHUNK, [(strand, *row[1:]) for row in rows])
@@ -105,11 +107,21 @@ class Stager:
         self._strand = self._volume.stage(work)
         self._stored += len(data)
 
+    def _touch(self, scope: Scope, length: int) -> None:
+        """Says that the strand is still of use; refuses if the sweep has come before."""
+        if scope.tx.one(RESTAGE, self._strand, length, scope.now_ns) is None:
+            raise Unavailable("the stream stood still for too long, and what it sent was reclaimed")
+
     def _finish(self, data: bytes) -> Staged:
         if data:
             self._store(data)
         extents = [(self._strand, 0, self._size)]
-        content = self._volume.stage(lambda scope: large(scope, extents, held=False))
+
+        def work(scope: Scope) -> int | None:
+            self._touch(scope, self._size)
+            return large(scope, extents, held=False)
+
+        content = self._volume.stage(work)
         assert content is not None
         return Staged(content, self._size, self._digest.digest(), extents)
 
@@ -125,14 +137,16 @@ class Stager:
 
 
 def _discard_strand(volume: SpaceVolume, strand: int) -> None:
-    while volume.stage(lambda scope: discard_chunks(scope.tx, strand)):
+    while volume.stage(lambda scope: discard_chunks(scope.tx, strand)) == DISCARDED:
         pass
 
 
-def discard_chunks(tx: Tx, strand: int) -> bool:
-    """Removes some chunks of a strand that nothing holds, in the end the strand; True if more."""
-    tx.do(DISCARD, strand, DISCARDED)
-    if tx.one(FIRST_LEFT, strand) is not None:
-        return True
-    tx.do(DELETE_STRAND, strand)
-    return False
+def discard_chunks(tx: Tx, strand: int) -> int:
+    """Removes some chunks of a strand that nothing holds, and with the last of them the strand.
+
+    Says how many it removed: fewer than `DISCARDED` when the strand is gone.
+    """
+    removed = len(tx.all(DISCARD, strand, DISCARDED))
+    if removed < DISCARDED:
+        tx.do(DELETE_STRAND, strand)
+    return removed
