@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from keelfs.errors import InDoubt, TooLarge
 from keelfs.model import Data, Limits, Principal
-from keelfs.ops import Append, Batch, Op, Patch, Truncate, unwrapped
+from keelfs.ops import Append, Op, Patch, Truncate, unwrapped
 from keelfs.ports import Clock
 from keelfs.store.content import Staged, prepare
 from keelfs.store.database import Database, Tx
@@ -107,7 +107,7 @@ class SpaceVolume:
     def _changed(self, op: Op[T]) -> T:
         def work(tx: Tx) -> T:
             view = self.writing(tx)
-            if tx.pipelined and type(op).places and not isinstance(op, Batch):
+            if tx.pipelined and type(op).places:
                 for path in op.paths():
                     ask_ahead(view, path, reading=isinstance(op, Append | Patch | Truncate))
             answer: T = op.run(view)

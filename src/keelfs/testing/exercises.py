@@ -112,7 +112,7 @@ PREPARATION: Final[tuple[Op[Any], ...]] = (
 def prepare(perform: Perform) -> None:
     """Fills an empty space with what the exercises need."""
     for op in PREPARATION:
-        perform(op)
+        perform(op)  # pyright: ignore[reportArgumentType]
 
 
 def _trash_id(perform: Perform) -> str:
@@ -217,10 +217,11 @@ EXERCISES: Final[Mapping[str, Exercise]] = {
 
 def operations() -> set[type[Op[Any]]]:
     """Every operation that a caller can build."""
-    found = {
-        value
-        for name, value in vars(ops).items()
-        if isinstance(value, type) and issubclass(value, Op) and not name.startswith("_")
+    named: dict[str, Any] = {
+        name: value for name, value in vars(ops).items() if not name.startswith("_")
+    }
+    found: set[type[Op[Any]]] = {
+        value for value in named.values() if isinstance(value, type) and issubclass(value, Op)
     }
     return found - {Op}
 

@@ -9,7 +9,7 @@ Who calls: tests, as `machine(...)`; `planted` holds the bugs that it must find.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -111,9 +111,10 @@ def comparable(answer: Any) -> Any:
         case Entry():
             return answer.name, comparable(answer.stat)
         case Page():
+            items = cast(list[object], answer.items)  # pyright: ignore[reportUnknownMemberType]
             # A cursor of the trash is an id, which each volume makes for itself.
-            ours = any(isinstance(item, Trashed) for item in answer.items)
-            return [comparable(each) for each in answer.items], None if ours else answer.next
+            ours = any(isinstance(item, Trashed) for item in items)
+            return [comparable(each) for each in items], None if ours else answer.next
         case Change():
             own = answer.kind in (ChangeKind.TRASH, ChangeKind.UNTRASH)
             detail = None if own or answer.kind is ChangeKind.ATTRS else answer.detail
@@ -125,7 +126,7 @@ def comparable(answer: Any) -> Any:
         case Usage():
             return asdict(answer)
         case list() | tuple() | range():
-            return [comparable(each) for each in answer]  # pyright: ignore[reportUnknownVariableType]
+            return [comparable(each) for each in cast(Sequence[Any], answer)]
         case Struct():
             return {
                 name: value for name, value in asdict(answer).items()
@@ -138,14 +139,20 @@ def comparable(answer: Any) -> Any:
 class ModelMachine(RuleBasedStateMachine):
     """Does the same to both and compares. Use `machine` to bind what is compared."""
 
-    open_subject: Callable[[], Handler]
-    open_model: Callable[[], Handler]
     cannot: frozenset[str] = frozenset()
+
+    @staticmethod
+    def open_subject() -> Handler:
+        raise NotImplementedError
+
+    @staticmethod
+    def open_model() -> Handler:
+        raise NotImplementedError
 
     def __init__(self) -> None:
         super().__init__()
-        self.subject = type(self).open_subject()
-        self.model = type(self).open_model()
+        self.subject: Handler = self.open_subject()
+        self.model: Handler = self.open_model()
         self.paths: list[str] = ["/"]
         #: What was trashed, by its id here and there.
         self.trash_ids: list[tuple[str, str]] = []
