@@ -17,6 +17,7 @@ import keelfs
 from databases import ENGINES, TABLES, Opened
 from keelfs.errors import CursorExpired, NotFound, RevisionNotFound, Unavailable
 from keelfs.model import Limits
+from keelfs.store import staging
 from keelfs.testing.conformance.frame import FixedClock
 
 GRACE_S = 3600.0
@@ -223,6 +224,24 @@ def test_a_stream_that_stood_still_for_too_long_is_refused_whole(site: Site) -> 
     assert site.counts("chunks", "strands", "contents") == {
         "chunks": 0, "strands": 0, "contents": 0,
     }  # fmt: skip
+
+
+def test_a_stream_does_not_go_on_with_what_the_sweep_has_begun_to_take(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "DISCARDED", 2)
+    ws = site.space()
+
+    def blocks() -> Iterator[bytes]:
+        yield b"1" * 5 * MIB
+        site.clock.advance(GRACE_S)
+        assert site.store.sweep(steps=1).chunks == 2
+        yield b"2" * 5 * MIB
+
+    with pytest.raises(Unavailable):
+        ws.write("/f", blocks())
+    site.sound()
+    assert not ws.exists("/f")
 
 
 @pytest.mark.parametrize("verb", ["write", "append", "patch"])

@@ -1,7 +1,8 @@
 """What a deleted space leaves behind: its rows, taken away step by step.
 
 A deleted space is out of reach already; nobody but the sweep writes to it. Its row goes last, and
-is locked by each step, so that two sweeps at once never count the same row twice.
+is locked by each step, so that two sweeps at once take turns and each finds a table empty only when
+it is.
 """
 
 from __future__ import annotations

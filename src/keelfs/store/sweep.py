@@ -27,7 +27,7 @@ from keelfs.store.files import drop_history
 from keelfs.store.names import take_out
 from keelfs.store.scope import REFER_STRAND, decoded_limits
 from keelfs.store.spaces import DELETED
-from keelfs.store.staging import DISCARDED, discard_chunks
+from keelfs.store.staging import discard_chunks
 from keelfs.store.tree import CHILDREN, COLUMNS, DOOMED, NODE, Node
 from keelfs.store.view import View
 from keelfs.store.volume import SpaceVolume
@@ -285,20 +285,17 @@ def _thin_out(view: View) -> int:
     if not tops:
         return 0
     name, top = tops[0][0], Node(*tops[0][1:])
+    children = view.tx.all(CHILDREN, view.space, top.id, "", ROWS)
+    if not children:
+        take_out(view, [DOOMED], name, top)
+        return 1
     removed = 0
-    for row in view.tx.all(CHILDREN, view.space, top.id, "", ROWS):
+    for row in children:
         node = Node(*row[1:])
         take_out(view, [DOOMED, top.id], row[0], node)
         removed += min(node.weight[1], ROWS)
         if removed >= ROWS:
-            return removed
-    # What it counts has been written meanwhile, so its row is read again.
-    again = view.tx.one(NODE, view.space, top.id)
-    assert again is not None
-    top = view.node(again)
-    if not top.children:
-        take_out(view, [DOOMED], name, top)
-        removed += 1
+            break
     return removed
 
 
@@ -317,6 +314,4 @@ def _free_strand(tx: Tx, *, strand: int, cut_ns: int) -> int:
     """Takes chunks of a strand away that nothing holds, and in the end the strand."""
     if tx.one(CONDEMN, strand, cut_ns) is None:
         return 0
-    removed = discard_chunks(tx, strand)
-    assert removed <= DISCARDED
-    return removed
+    return discard_chunks(tx, strand)
