@@ -25,7 +25,7 @@ Blocks = list[tuple[int, str]]
 #: A line of code, and the promise behind it.
 PROMISE = re.compile(r"\s*\S.*?\s# (->|raises) (.*)$")
 #: Verbs without an example of their own: the ground that `watch` stands on.
-UNSHOWN = {"watcher", "sweep"}
+UNSHOWN = {"watcher"}
 
 
 def blocks_of(text: str, language: str) -> Blocks:

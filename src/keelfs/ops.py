@@ -12,14 +12,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast, get_type_hints
+from itertools import islice
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar, cast, get_type_hints
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace as with_fields
 
-from keelfs.errors import InvalidArgument, KeelError
+from keelfs.errors import AlreadyExists, InvalidArgument, IsADirectory, KeelError, NotFound
 from keelfs.model import (
+    ABSENT,
     ANY,
     Attrs,
     Change,
@@ -41,6 +43,10 @@ from keelfs.ports import Volume
 
 T = TypeVar("T")
 Place = VPath | str
+Carrier = TypeVar("Carrier", bound="Op[Any]")
+
+#: How many names an `Add` looks at before it gives up.
+MOST_NAMES_TRIED: Final = 1000
 
 
 class Op(Struct, Generic[T], frozen=True):
@@ -96,7 +102,11 @@ class _Carrying(_Mutation[Stat], frozen=True):
 
     def staged(self, stage: Callable[[Data], Data]) -> Self:
         data = cast(Data | str, self.data)  # type: ignore[attr-defined]  # pyright: ignore
-        return with_fields(self, data=stage(data.encode() if isinstance(data, str) else data))
+        return _with_staged(self, data, stage)
+
+
+def _with_staged(op: Carrier, data: Data | str, stage: Callable[[Data], Data]) -> Carrier:
+    return with_fields(op, data=stage(data.encode() if isinstance(data, str) else data))
 
 
 class GetStat(Op[Stat], frozen=True):
@@ -152,6 +162,37 @@ class Write(_Carrying, frozen=True):
     def run(self, volume: Volume) -> Stat:
         data = self.data.encode() if isinstance(self.data, str) else self.data
         return volume.write(parse(self.path), data, self.expect, self.parents, self.mode, self.mime)
+
+
+class Add(_Mutation[Entry], frozen=True):
+    """A new file under the first free of the names `name.ext`, `name (1).ext`, `name (2).ext`."""
+
+    path: Place
+    data: Data | str
+    parents: bool = True
+    mode: int | None = None
+    mime: str | None = None
+
+    def staged(self, stage: Callable[[Data], Data]) -> Self:
+        return _with_staged(self, self.data, stage)
+
+    def run(self, volume: Volume) -> Entry:
+        data = self.data.encode() if isinstance(self.data, str) else self.data
+        path = _free_place(volume, parse(self.path))
+        stat = volume.write(path, data, ABSENT, self.parents, self.mode, self.mime)
+        return Entry(path.name, stat)
+
+
+def _free_place(volume: Volume, path: VPath) -> VPath:
+    if path.is_root:
+        raise IsADirectory
+    for name in islice(path.names_beside(), MOST_NAMES_TRIED):
+        place = path.parent.child(name)
+        try:
+            volume.stat(place, False)
+        except NotFound:
+            return place
+    raise AlreadyExists(f"the name is taken, and so are {MOST_NAMES_TRIED - 1} like it")
 
 
 class Append(_Carrying, frozen=True):

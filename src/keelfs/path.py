@@ -10,8 +10,9 @@ Stricter dialects (a surface that forbids dotfiles, say) check a `VPath` further
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import count
 from typing import Final
 
 from keelfs.errors import InvalidPath, NameTooLong
@@ -70,6 +71,19 @@ class VPath:
         """The path of an entry below this one; `name` is checked."""
         check_name(name)
         return VPath((*self.parts, name))
+
+    def names_beside(self) -> Iterator[str]:
+        """The last name, then those that a copy beside it may take: `name (1).ext` and so on."""
+        yield self.name
+        stem, dot, ending = self.name.rpartition(".")
+        if not stem:
+            stem, dot, ending = self.name, "", ""
+        for number in count(1):
+            tail = f" ({number}){dot}{ending}"
+            room = MAX_NAME_BYTES - len(tail.encode())
+            if room < 1:
+                return
+            yield stem.encode()[:room].decode("utf-8", "ignore") + tail
 
     def join(self, other: VPath) -> VPath:
         """`other`, seen from this directory."""

@@ -79,6 +79,13 @@ class Workspace(Timeline, Across):
         op = ops.Write(path, cast(Data, data), expect, parents, mode, mime)
         return self.perform(op, key=key)
 
+    def add(
+        self, path: Place, data: Given, parents: bool = True, mode: int | None = None,
+        mime: str | None = None, *, key: str | None = None,
+    ) -> Entry:  # fmt: skip
+        """Makes a new file and never replaces one: of a taken name it makes `name (1).ext`."""
+        return self.perform(ops.Add(path, cast(Data, data), parents, mode, mime), key=key)
+
     def append(
         self, path: Place, data: Given, expect: Expect = ANY, parents: bool = True, *,
         key: str | None = None,

@@ -124,6 +124,15 @@ class Workspace:
 
         return await self._crew.carry(work, data)
 
+    async def add(
+        self, path: Place, data: Arriving, parents: bool = True, mode: int | None = None,
+        mime: str | None = None, *, key: str | None = None,
+    ) -> Entry:  # fmt: skip
+        def work(given: Given) -> Entry:
+            return self._sync.add(path, given, parents, mode, mime, key=key)
+
+        return await self._crew.carry(work, data)
+
     async def append(
         self, path: Place, data: Arriving, expect: Expect = ANY, parents: bool = True, *,
         key: str | None = None,

@@ -50,8 +50,8 @@ _MET: Final[dict[tuple[type[Op[Any]], str], type[KeelError]]] = {
     **{
         (verb, "path"): IsADirectory
         for verb in (
-            ops.Read, ops.Open, ops.Write, ops.Append, ops.Patch, ops.Truncate, ops.Checksum,
-            ops.History, ops.Restore,
+            ops.Read, ops.Open, ops.Write, ops.Add, ops.Append, ops.Patch, ops.Truncate,
+            ops.Checksum, ops.History, ops.Restore,
         )
     },
 }  # fmt: skip

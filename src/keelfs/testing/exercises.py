@@ -17,6 +17,7 @@ from msgspec import Struct
 from keelfs import ops
 from keelfs.model import ABSENT, ANY, Attrs, ChangeKind, Kind
 from keelfs.ops import (
+    Add,
     Append,
     Batch,
     Changes,
@@ -144,6 +145,9 @@ _WRITING: Final = (
     _plain("write large", Write("/big", b"1" * LARGE)),
     _plain("write a stream", Write("/n", Stream())),
     _plain("write a short stream", Write("/n", Stream(1))),
+    _plain("add under a free name", Add("/n.txt", "new")),
+    _plain("add beside", Add("/a", "new")),
+    _plain("add a stream", Add("/x/n", Stream())),
     _plain("append", Append("/a", "more")),
     _plain("append to a strand", Append("/log", "more")),
     _plain("append to large", Append("/big", b"2" * LARGE)),

@@ -18,6 +18,7 @@ from keelfs.errors import (
 )
 from keelfs.model import Attrs, Kind
 from keelfs.ops import (
+    Add,
     Append,
     Checksum,
     Copy,
@@ -53,6 +54,46 @@ class Breaking:
 
 class Writing(Frame):
     """How bytes come in."""
+
+    def test_add_takes_the_first_free_name(self, fs: Perform) -> None:
+        """A taken name is left alone; what is added lies beside it."""
+        names_given = [fs(Add("/a.tar.gz", text)).name for text in ("0", "1", "2")]
+        assert names_given == ["a.tar.gz", "a.tar (1).gz", "a.tar (2).gz"]
+        assert [fs(Read(f"/{name}")) for name in names_given] == [b"0", b"1", b"2"]
+        fs(Remove("/a.tar (1).gz"))
+        assert fs(Add("/a.tar.gz", "3")).name == "a.tar (1).gz"
+
+    @pytest.mark.parametrize(
+        ("name", "beside"),
+        [
+            ("a", "a (1)"),
+            (".env", ".env (1)"),
+            ("a.", "a (1)."),
+            ("a (1)", "a (1) (1)"),
+            ("é" * 127, "é" * 125 + " (1)"),
+            ("x" * 251 + ".txt", "x" * 247 + " (1).txt"),
+        ],
+    )
+    def test_names_beside_stay_names(self, fs: Perform, name: str, beside: str) -> None:
+        """The number stands before the ending, and the name stays within 255 bytes."""
+        stat = fs(Add(f"/d/{name}", "0")).stat
+        added = fs(Add(f"/d/{name}", "1", mode=0o600))
+        assert (added.name, added.stat.mode) == (beside, 0o600)
+        assert added.stat.id != stat.id
+
+    @needs("symlinks")
+    def test_add_follows_no_link_and_replaces_nothing(self, fs: Perform) -> None:
+        """Directories and links take names as well, dangling ones included."""
+        fs(Mkdir("/a"))
+        fs(Symlink("nowhere", "/a (1)"))
+        assert fs(Add("/a", "x")).name == "a (2)"
+        assert fs(Add("/new/b", "x")).name == "b"
+        with refused(fs, IsADirectory):
+            fs(Add("/", "x"))
+        with refused(fs, NotFound):
+            fs(Add("/missing/b", "x", parents=False))
+        with refused(fs, NotADirectory):
+            fs(Add("/a (2)/b", "x"))
 
     def test_write_makes_a_file(self, fs: Perform) -> None:
         """A write to a free name makes the file, and answers with its stat."""
