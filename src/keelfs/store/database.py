@@ -23,13 +23,19 @@ class Statement:
     #: Every statement of the package, for the tests that prepare and explain them all.
     all: ClassVar[list[Statement]] = []
 
-    __slots__ = ("pg", "sqlite", "unbound")
+    __slots__ = ("binds", "pg", "sqlite", "unbound")
 
-    def __init__(self, text: str, *, postgres: str | None = None, unbound: str = "") -> None:
-        """`unbound` says why a statement may do without a tenant; none of a tenant's data may."""
+    def __init__(
+        self, text: str, *, postgres: str | None = None, unbound: str = "", binds: bool = False
+    ) -> None:
+        """`unbound` says why a statement may do without a tenant; none of a tenant's data may.
+
+        One that `binds` tells PostgreSQL the tenant by itself, for the policies of its tables.
+        """
         self.sqlite = " ".join(text.split())
         self.pg = re.sub(r"\?(\d+)", r"$\1", " ".join((postgres or text).split()))
         self.unbound = unbound
+        self.binds = binds
         Statement.all.append(self)
 
     def __repr__(self) -> str:

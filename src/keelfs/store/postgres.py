@@ -2,8 +2,8 @@
 
 Statements travel through the driver's pipeline: what needs no answer is sent along with what does,
 so a verb costs one round trip to read and two to write. A reading statement outside a transaction
-forms one with the setting that names the tenant; a writing transaction is READ COMMITTED and locks
-its space's row first, which the work itself does.
+forms one with the setting that names the tenant, if it does not name the tenant by itself; a
+writing transaction is READ COMMITTED and locks its space's row first, which the work itself does.
 
 What must always be true: every transaction names its tenant before anything else, and works under
 a role that row-level security binds. After the COMMIT was sent nothing is retried: the answer may
@@ -64,20 +64,25 @@ class PostgresTx:
     __slots__ = ("_alone", "_connection", "_tenant", "_text")
 
     def __init__(self, connection: _Connection, tenant: int, *, alone: bool) -> None:
-        """With `alone`, each answer that is waited for ends an implicit transaction."""
+        """With `alone`, each statement is a transaction of its own."""
         self._connection = connection
         self._tenant = tenant
         self._text = str(tenant)
         self._alone = alone
 
     def _send(self, statement: Statement, params: tuple[Any, ...]) -> psycopg.Cursor[Row]:
+        if self._alone and not statement.binds:
+            with self._connection.pipeline():
+                self._connection.execute(_BIND_LOCAL, (self._text,))
+                return self._execute(statement, params)
+        return self._execute(statement, params)
+
+    def _execute(self, statement: Statement, params: tuple[Any, ...]) -> psycopg.Cursor[Row]:
         cursor = self._connection.cursor(binary=True)
         cast(Any, cursor).execute(statement.pg, (self._tenant, *params))
         return cursor
 
     def later(self, statement: Statement, /, *params: Any) -> Callable[[], list[Row]]:
-        if self._alone:
-            self._connection.execute(_BIND_LOCAL, (self._text,))
         return self._send(statement, params).fetchall
 
     def all(self, statement: Statement, /, *params: Any) -> list[Row]:
@@ -185,7 +190,7 @@ class PostgresDatabase:
 
     def read(self, tenant: int, work: Callable[[Tx], T]) -> T:
         def once() -> T:
-            with self._pool.connection() as connection, connection.pipeline():
+            with self._pool.connection() as connection:
                 return work(PostgresTx(connection, tenant, alone=True))
 
         return self._retrying(once)

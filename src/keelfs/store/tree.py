@@ -18,6 +18,7 @@ from keelfs.errors import IsADirectory, LinkLoop, NotADirectory, NotAFile, NotFo
 from keelfs.model import Kind, Stat
 from keelfs.path import VPath
 from keelfs.store.database import Row, Statement
+from keelfs.store.walk import walk
 
 if TYPE_CHECKING:
     from keelfs.store.view import View
@@ -43,7 +44,7 @@ KINDS: Final = (
 KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(KINDS) if kind is not None}
 
 MAX_HOPS: Final = 40
-#: SQLite joins at most 64 tables; 16 names need 32 and their content one more.
+#: Names that one statement walks; SQLite joins at most 64 tables.
 STRIDE: Final = 16
 
 
@@ -95,51 +96,18 @@ class Node(Struct):
 
 
 COLUMNS: Final = Node.__struct_fields__
-_PER_LEVEL: Final = 3
+_KIND: Final = COLUMNS.index("kind")
+_TARGET: Final = COLUMNS.index("target")
 
 
 def _columns(alias: str) -> str:
     return ", ".join(f"{alias}.{name}" for name in COLUMNS)
 
 
-def _walk(depth: int, more: str = "", join: str = "") -> Statement:
-    """The walk of `depth` names from directory ?3: per level node, kind and target, then the last
-    node whole.
-    """
-    levels: list[str] = []
-    joins: list[str] = []
-    for level in range(1, depth + 1):
-        above = "?3" if level == 1 else f"e{level - 1}.node"
-        levels.append(f"e{level}.node, n{level}.kind, n{level}.target")
-        joins.append(
-            f"LEFT JOIN entries e{level} ON e{level}.tenant = ?1 AND e{level}.space = ?2"
-            f" AND e{level}.parent = {above} AND e{level}.name = ?{level + 3}"
-            f" LEFT JOIN nodes n{level} ON n{level}.tenant = ?1 AND n{level}.space = ?2"
-            f" AND n{level}.id = e{level}.node"
-        )
-    last = f"n{depth}"
-    return Statement(
-        f"SELECT {', '.join(levels)}, {_columns(last)}{more} FROM (SELECT 1 AS one) o "
-        + " ".join(joins)
-        + join.format(last=last)
-    )
-
-
 #: By number of names.
-WALK: Final = [None, *(_walk(depth) for depth in range(1, STRIDE + 1))]
+WALK: Final = [None, *(walk(depth, COLUMNS) for depth in range(1, STRIDE + 1))]
 #: The same with the small bytes of the file at the end, for a read that costs one statement.
-READ: Final = [
-    None,
-    *(
-        _walk(
-            depth,
-            ", c.extents, c.checksum, c.data, t.length",
-            " LEFT JOIN contents c ON c.tenant = ?1 AND c.id = {last}.content"
-            " LEFT JOIN strands t ON t.tenant = ?1 AND t.id = c.tail",
-        )
-        for depth in range(1, STRIDE + 1)
-    ),
-]
+READ: Final = [None, *(walk(depth, COLUMNS, reading=True) for depth in range(1, STRIDE + 1))]
 NODE: Final = Statement(
     f"SELECT {_columns('n')} FROM nodes n WHERE n.tenant = ?1 AND n.space = ?2 AND n.id = ?3"
 )
@@ -147,7 +115,12 @@ CHILDREN: Final = Statement(
     f"""SELECT e.name, {_columns("n")} FROM entries e
         JOIN nodes n ON n.tenant = ?1 AND n.space = ?2 AND n.id = e.node
         WHERE e.tenant = ?1 AND e.space = ?2 AND e.parent = ?3 AND e.name > ?4
-        ORDER BY e.name LIMIT ?5"""
+        ORDER BY e.name LIMIT ?5""",
+    postgres=f"""SELECT e.name, {_columns("n")} FROM entries e
+        CROSS JOIN LATERAL (SELECT {", ".join(COLUMNS)} FROM nodes
+                             WHERE tenant = ?1 AND space = ?2 AND id = e.node OFFSET 0) n
+        WHERE e.tenant = ?1 AND e.space = ?2 AND e.parent = ?3 AND e.name > ?4
+        ORDER BY e.name LIMIT ?5""",
 )
 #: All names of a node that may have several.
 NAMES: Final = Statement(
@@ -236,12 +209,11 @@ def _straight(view: View, names: tuple[str, ...], follow: bool, reading: bool) -
     """The answer of one statement, where no link has to be followed and nothing is missing."""
     row = _ask(view, view.chain[-1], names, reading)
     depth = len(names)
-    base = depth * _PER_LEVEL
-    if row[base] is None or (follow and row[base + 2] == SYMLINK):
+    if row[depth - 1] is None or (follow and row[depth + _KIND] == SYMLINK):
         view.keep(view.chain[-1], names, reading, row)
         return None
-    chain = [*view.chain, *row[0 : base - _PER_LEVEL : _PER_LEVEL]]
-    return _spot_of(view, view.parts + names, chain, row, base, reading)
+    chain = [*view.chain, *row[: depth - 1]]
+    return _spot_of(view, view.parts + names, chain, row, depth, reading)
 
 
 def _spot_of(
@@ -320,25 +292,29 @@ class _Walk:
         run = self.todo[:STRIDE]
         if ".." in run:
             run = run[: run.index("..")]
-        row = _ask(self.view, self.chain[-1], run, self.reading)
-        for index, name in enumerate(run):
-            node, kind, target = row[index * _PER_LEVEL : (index + 1) * _PER_LEVEL]
-            rest = self.todo[1:]
-            if node is None:
-                return self._miss()
-            if kind == SYMLINK and (rest or self.follow):
-                self._expand(target, rest)
-                return None
-            if not rest:
-                parts = (*self.parts, name)
-                base = len(run) * _PER_LEVEL
-                return _spot_of(self.view, parts, self.chain, row, base, self.reading)
-            if kind != DIRECTORY:
-                raise NotADirectory
-            self.chain.append(node)
-            self.parts.append(name)
-            self.todo = rest
-        return None
+        row, depth = _ask(self.view, self.chain[-1], run, self.reading), len(run)
+        found = depth - row[:depth].count(None)
+        if not found:
+            return self._miss()
+        for directory in row[: found - 1]:
+            self._enter(directory)
+        name, *rest = self.todo
+        kind = row[depth + _KIND]
+        if kind == SYMLINK and (rest or self.follow):
+            self._expand(row[depth + _TARGET], tuple(rest))
+            return None
+        if not rest:
+            parts = (*self.parts, name)
+            return _spot_of(self.view, parts, self.chain, row, depth, self.reading)
+        if kind != DIRECTORY:
+            raise NotADirectory
+        self._enter(row[found - 1])
+        return None if found == depth else self._miss()
+
+    def _enter(self, directory: int) -> None:
+        self.chain.append(directory)
+        self.parts.append(self.todo[0])
+        self.todo = self.todo[1:]
 
     def _expand(self, target: str, rest: tuple[str, ...]) -> None:
         self.hops += 1

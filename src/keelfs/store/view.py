@@ -82,7 +82,7 @@ class View:
         if later is None:
             return None
         row = later()
-        return row if not reading or len(row) > len(path) * 3 + _PLAIN else None
+        return row if not reading or len(row) > len(path) + _PLAIN else None
 
     def expect_row(self, start: int, path: tuple[str, ...], later: Callable[[], Row]) -> None:
         self._asked[(start, path)] = later
