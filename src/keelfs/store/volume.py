@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from keelfs.errors import InDoubt, TooLarge
 from keelfs.model import Data, Limits, Principal
-from keelfs.ops import Append, Op, Patch, Truncate, unwrapped
+from keelfs.ops import Append, Checksum, Once, Op, Patch, Truncate, unwrapped
 from keelfs.ports import Clock
 from keelfs.store.content import Staged, prepare
 from keelfs.store.database import Database, Tx
@@ -107,9 +107,8 @@ class SpaceVolume:
     def _changed(self, op: Op[T]) -> T:
         def work(tx: Tx) -> T:
             view = self.writing(tx)
-            if tx.pipelined and type(op).places:
-                for path in op.paths():
-                    ask_ahead(view, path, reading=isinstance(op, Append | Patch | Truncate))
+            if tx.pipelined:
+                _ask_ahead(view, op)
             answer: T = op.run(view)
             view.scope.flush()
             self._limits = view.scope.limits
@@ -167,3 +166,14 @@ class SpaceVolume:
         if limits.bytes is not None:
             bounds.append((limits.bytes, "space.bytes"))
         return min(bounds) if bounds else (None, "")
+
+
+def _ask_ahead(view: View, op: Op[Any]) -> None:
+    """Sends what the operation will ask first together with the lock."""
+    if isinstance(op, Once):
+        view.recall_ahead(op.key)
+        op = op.op
+    if type(op).places:
+        reading = isinstance(op, Append | Patch | Truncate | Checksum)
+        for path in op.paths():
+            ask_ahead(view, path, reading=reading)
