@@ -56,61 +56,34 @@ _LOST_RACES: Final = (
 _Connection = psycopg.Connection[Row]
 
 
-class _Asked:
-    """A statement on its way, and where its answer arrives."""
-
-    __slots__ = ("cursor", "params", "statement")
-
-    def __init__(self, statement: Statement, params: tuple[Any, ...]) -> None:
-        self.statement = statement
-        self.params = params
-        self.cursor: psycopg.Cursor[Row] | None = None
-
-
 class PostgresTx:
     """Statements of one transaction, sent through a pipeline."""
 
     pipelined: ClassVar[bool] = True
 
-    __slots__ = ("_alone", "_asked", "_connection", "_tenant", "_text")
+    __slots__ = ("_alone", "_connection", "_tenant", "_text")
 
     def __init__(self, connection: _Connection, tenant: int, *, alone: bool) -> None:
-        """With `alone`, what is asked at once is a transaction of its own."""
+        """With `alone`, each statement is a transaction of its own."""
         self._connection = connection
         self._tenant = tenant
         self._text = str(tenant)
         self._alone = alone
-        #: What was asked and waits until an answer is needed, so that all of it costs one turn.
-        self._asked: list[_Asked] = []
 
     def _send(self, statement: Statement, params: tuple[Any, ...]) -> psycopg.Cursor[Row]:
+        if self._alone and not statement.binds:
+            with self._connection.pipeline():
+                self._connection.execute(_BIND_LOCAL, (self._text,))
+                return self._execute(statement, params)
+        return self._execute(statement, params)
+
+    def _execute(self, statement: Statement, params: tuple[Any, ...]) -> psycopg.Cursor[Row]:
         cursor = self._connection.cursor(binary=True)
         cast(Any, cursor).execute(statement.pg, (self._tenant, *params))
         return cursor
 
     def later(self, statement: Statement, /, *params: Any) -> Callable[[], list[Row]]:
-        if not self._alone:
-            return self._send(statement, params).fetchall
-        asked = _Asked(statement, params)
-        self._asked.append(asked)
-
-        def answer() -> list[Row]:
-            if asked.cursor is None:
-                self._ask()
-            assert asked.cursor is not None
-            return asked.cursor.fetchall()
-
-        return answer
-
-    def _ask(self) -> None:
-        asked, self._asked = self._asked, []
-        if len(asked) == 1 and asked[0].statement.binds:
-            asked[0].cursor = self._send(asked[0].statement, asked[0].params)
-            return
-        with self._connection.pipeline():
-            self._connection.execute(_BIND_LOCAL, (self._text,))
-            for each in asked:
-                each.cursor = self._send(each.statement, each.params)
+        return self._send(statement, params).fetchall
 
     def all(self, statement: Statement, /, *params: Any) -> list[Row]:
         return self.later(statement, *params)()
@@ -300,11 +273,7 @@ class PostgresDatabase:
 def _roll_back(connection: _Connection) -> None:
     if connection.closed or connection.info.transaction_status == TransactionStatus.IDLE:
         return
-    if connection.info.transaction_status == TransactionStatus.INTRANS:
-        # The driver's own way would throw away every statement that is prepared, at each refusal.
-        connection.pgconn.exec_(b"ROLLBACK")
-    else:
-        connection.rollback()
+    connection.rollback()
 
 
 def _version(connection: psycopg.Connection[Any]) -> int:
