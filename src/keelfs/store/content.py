@@ -72,11 +72,6 @@ CHUNKS: Final = Statement(
                                 WHERE tenant = ?1 AND strand = ?2 AND start <= ?3), 0)
        ORDER BY start"""
 )
-CONTENT: Final = Statement(
-    """SELECT c.extents, c.checksum, c.data, t.length FROM contents c
-       LEFT JOIN strands t ON t.tenant = ?1 AND t.id = c.tail
-       WHERE c.tenant = ?1 AND c.id = ?2"""
-)
 
 
 class Prepared(Struct, frozen=True):
@@ -342,11 +337,6 @@ def body_of(size: int, row: tuple[object, ...] | None) -> Body:
         return Body(size, [], data, None)
     assert isinstance(extents, str)
     return Body(size, msgspec.json.decode(extents, type=list[Extent]), None, tail_length)  # type: ignore[arg-type]
-
-
-def fetch(tx: Tx, content: int | None, size: int) -> Body:
-    """A content by its id."""
-    return body_of(size, None if content is None else tx.one(CONTENT, content))
 
 
 def read_body(tx: Tx, body: Body, offset: int, length: int) -> bytes:

@@ -11,10 +11,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
+
+#: What a statement that `binds` begins with in PostgreSQL: a row `o` that holds the tenant, after
+#: naming it to the policies. Tables joined to it laterally are looked at later than this.
+BOUND: Final = (
+    "(SELECT set_config('keelfs.tenant', ?1::bigint::text, true)::bigint AS tenant OFFSET 0) o"
+)
 
 
 class Statement:
@@ -30,7 +36,8 @@ class Statement:
     ) -> None:
         """`unbound` says why a statement may do without a tenant; none of a tenant's data may.
 
-        One that `binds` tells PostgreSQL the tenant by itself, for the policies of its tables.
+        One that `binds` names the tenant to the policies of PostgreSQL by itself, and so needs no
+        statement before it.
         """
         self.sqlite = " ".join(text.split())
         self.pg = re.sub(r"\?(\d+)", r"$\1", " ".join((postgres or text).split()))

@@ -46,6 +46,13 @@ REVISION: Final = Statement(
     """SELECT content, size, sha256 FROM revisions
        WHERE tenant = ?1 AND space = ?2 AND node = ?3 AND revision = ?4"""
 )
+#: The same with what `content.body_of` takes.
+READ_REVISION: Final = Statement(
+    """SELECT r.content, r.size, r.sha256, c.extents, c.checksum, c.data, t.length FROM revisions r
+       LEFT JOIN contents c ON c.tenant = ?1 AND c.id = r.content
+       LEFT JOIN strands t ON t.tenant = ?1 AND t.id = c.tail
+       WHERE r.tenant = ?1 AND r.space = ?2 AND r.node = ?3 AND r.revision = ?4"""
+)
 REVISIONS: Final = Statement(
     """SELECT revision, size, at_ns, author, sha256 FROM revisions
        WHERE tenant = ?1 AND space = ?2 AND node = ?3 AND revision < ?4
@@ -62,12 +69,12 @@ def body_at(view: View, path: VPath, revision: int | None) -> tuple[Node, conten
     node = spot.file
     if revision is None or revision == node.revision:
         return node, contents.body_of(node.size, spot.content)  # type: ignore[arg-type]
-    row = view.tx.one(REVISION, view.space, node.id, revision)
+    row = view.tx.one(READ_REVISION, view.space, node.id, revision)
     if row is None:
         raise RevisionNotFound
-    node.content, node.size, node.sha256 = row
+    node.content, node.size, node.sha256 = row[:3]
     node.revision = revision
-    return node, contents.fetch(view.tx, node.content, node.size)
+    return node, contents.body_of(node.size, row[3:])
 
 
 def read(view: View, path: VPath, offset: int, length: int | None, revision: int | None) -> bytes:

@@ -57,6 +57,8 @@ _ADVICE: Final = {
 def changes(view: View, path: VPath, after: int, limit: int) -> Page[Change]:
     if after < 0:
         raise InvalidArgument("a cursor cannot be negative")
+    # The ends are asked for behind the rows: what expires in between is told, not passed over.
+    rows = view.tx.later(AFTER, view.space, after, max(limit, SCANNED))
     ends = view.tx.one(ENDS, view.space)
     if ends is None:
         raise NotFound("this space has been deleted")
@@ -66,7 +68,7 @@ def changes(view: View, path: VPath, after: int, limit: int) -> Page[Change]:
     base = view.parts + path.parts
     seen: list[Change] = []
     cursor = min(after, newest)
-    for row in view.tx.all(AFTER, view.space, cursor, max(limit, SCANNED)):
+    for row in rows():
         cursor = row[0]
         change = _seen_from(base, row)
         if change is not None:

@@ -34,6 +34,7 @@ from keelfs.errors import (
     Unsupported,
 )
 from keelfs.store.database import Row, Statement, Tx
+from keelfs.store.joined import Waiting
 from keelfs.store.schema import POSTGRES, refuse_newer
 from keelfs.store.unknown import unknown
 
@@ -56,34 +57,77 @@ _LOST_RACES: Final = (
 _Connection = psycopg.Connection[Row]
 
 
+class _Asked:
+    """A statement on its way, and where its answer arrives."""
+
+    __slots__ = ("cursor", "params", "statement")
+
+    def __init__(self, statement: Statement, params: tuple[Any, ...]) -> None:
+        self.statement = statement
+        self.params = params
+        self.cursor: psycopg.Cursor[Row] | None = None
+
+
 class PostgresTx:
     """Statements of one transaction, sent through a pipeline."""
 
     pipelined: ClassVar[bool] = True
 
-    __slots__ = ("_alone", "_connection", "_tenant", "_text")
+    __slots__ = ("_alone", "_asked", "_bound", "_connection", "_tenant", "_waiting")
 
     def __init__(self, connection: _Connection, tenant: int, *, alone: bool) -> None:
-        """With `alone`, each statement is a transaction of its own."""
+        """With `alone`, what is asked at once is a transaction of its own."""
         self._connection = connection
         self._tenant = tenant
-        self._text = str(tenant)
         self._alone = alone
+        self._bound = False
+        #: What was asked and waits until an answer is needed, so that all of it costs one turn.
+        self._asked: list[_Asked] = []
+        #: Changes that are sent together.
+        self._waiting = Waiting()
 
-    def _send(self, statement: Statement, params: tuple[Any, ...]) -> psycopg.Cursor[Row]:
-        if self._alone and not statement.binds:
-            with self._connection.pipeline():
-                self._connection.execute(_BIND_LOCAL, (self._text,))
-                return self._execute(statement, params)
-        return self._execute(statement, params)
-
-    def _execute(self, statement: Statement, params: tuple[Any, ...]) -> psycopg.Cursor[Row]:
+    def _send(self, text: str, params: Sequence[Any]) -> psycopg.Cursor[Row]:
         cursor = self._connection.cursor(binary=True)
-        cast(Any, cursor).execute(statement.pg, (self._tenant, *params))
+        cast(Any, cursor).execute(text, (self._tenant, *params))
         return cursor
 
+    def _bind(self) -> None:
+        """Names the tenant to the policies of the tables."""
+        self._bound = True
+        self._connection.execute(_BIND_LOCAL, (str(self._tenant),))
+
+    def _order(self, statement: Statement) -> None:
+        """Sends what comes before a statement: the tenant, and changes that still wait."""
+        self.flush()
+        if not self._bound and not statement.binds:
+            self._bind()
+        self._bound = True
+
     def later(self, statement: Statement, /, *params: Any) -> Callable[[], list[Row]]:
-        return self._send(statement, params).fetchall
+        if not self._alone:
+            self._order(statement)
+            return self._send(statement.pg, params).fetchall
+        asked = _Asked(statement, params)
+        self._asked.append(asked)
+
+        def answer() -> list[Row]:
+            if asked.cursor is None:
+                self._ask()
+            assert asked.cursor is not None
+            return asked.cursor.fetchall()
+
+        return answer
+
+    def _ask(self) -> None:
+        asked, self._asked = self._asked, []
+        if len(asked) == 1 and asked[0].statement.binds:
+            asked[0].cursor = self._send(asked[0].statement.pg, asked[0].params)
+            return
+        with self._connection.pipeline():
+            if not asked[0].statement.binds:
+                self._bind()
+            for each in asked:
+                each.cursor = self._send(each.statement.pg, each.params)
 
     def all(self, statement: Statement, /, *params: Any) -> list[Row]:
         return self.later(statement, *params)()
@@ -93,12 +137,29 @@ class PostgresTx:
         return rows[0] if rows else None
 
     def do(self, statement: Statement, /, *params: Any) -> None:
-        self._send(statement, params)
+        self.many(statement, (params,))
 
     def many(self, statement: Statement, rows: Iterable[Sequence[Any]], /) -> None:
-        tenant = self._tenant
-        cursor: Any = self._connection.cursor(binary=True)
-        cursor.executemany(statement.pg, [(tenant, *row) for row in rows])
+        assert not self._alone, "nothing changes outside a transaction"
+        changes = list(rows)
+        if self._waiting.accepts(statement, changes):
+            self._waiting.add(statement, changes)
+            return
+        self._order(statement)
+        if self._waiting.accepts(statement, changes):
+            self._waiting.add(statement, changes)
+        elif changes:
+            cursor: Any = self._connection.cursor(binary=True)
+            cursor.executemany(statement.pg, [(self._tenant, *row) for row in changes])
+
+    def flush(self) -> None:
+        """Sends the changes that wait for company; the last act before a commit."""
+        joined = self._waiting.taken()
+        if joined is None:
+            return
+        if not self._bound:
+            self._bind()
+        self._send(*joined)
 
 
 class PostgresDatabase:
@@ -162,7 +223,11 @@ class PostgresDatabase:
                 self._apply(connection)
         except psycopg.OperationalError as error:
             raise Unavailable(f"the PostgreSQL server cannot be reached: {_plain(error)}") from None
-        self._pool.open()
+        try:
+            # A caller that found no connection would have the pool make more than it needs.
+            self._pool.open(wait=True, timeout=self._busy_timeout_s)
+        except PoolTimeout:
+            raise Unavailable("the PostgreSQL server takes no more connections") from None
 
     def _apply(self, connection: psycopg.Connection[Any]) -> None:
         server = connection.info.server_version
@@ -201,7 +266,6 @@ class PostgresDatabase:
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 try:
                     with connection.pipeline():
-                        connection.execute(_BIND_LOCAL, (str(tenant),))
                         return work(PostgresTx(connection, tenant, alone=False))
                 finally:
                     _roll_back(connection)
@@ -219,10 +283,11 @@ class PostgresDatabase:
             try:
                 with connection.pipeline():
                     connection.execute("BEGIN")
-                    connection.execute(_BIND_LOCAL, (str(tenant),))
                     if not durable:
                         connection.execute("SET LOCAL synchronous_commit = off")
-                    answer = work(PostgresTx(connection, tenant, alone=False))
+                    tx = PostgresTx(connection, tenant, alone=False)
+                    answer = work(tx)
+                    tx.flush()
                     committing = True
                     connection.execute("COMMIT")
             except psycopg.OperationalError as error:
@@ -273,7 +338,11 @@ class PostgresDatabase:
 def _roll_back(connection: _Connection) -> None:
     if connection.closed or connection.info.transaction_status == TransactionStatus.IDLE:
         return
-    connection.rollback()
+    if connection.info.transaction_status == TransactionStatus.INTRANS:
+        # The driver's own way would throw away every statement that is prepared, at each refusal.
+        connection.pgconn.exec_(b"ROLLBACK")
+    else:
+        connection.rollback()
 
 
 def _version(connection: psycopg.Connection[Any]) -> int:

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from keelfs.errors import NotFound, TooLarge
 from keelfs.model import UNLIMITED, ChangeKind, Limits, Principal
-from keelfs.store.database import Row, Statement, Tx
+from keelfs.store.database import BOUND, Row, Statement, Tx
 from keelfs.store.tree import DIRECTORY, DOOMED, ROOT, TRASH, Node
 
 if TYPE_CHECKING:
@@ -49,10 +49,20 @@ class SpaceRow(Struct):
 
 
 _FIELDS: Final = ", ".join(SpaceRow.__struct_fields__)
-PEEK: Final = Statement(f"SELECT {_FIELDS} FROM spaces WHERE tenant = ?1 AND id = ?2")
+PEEK: Final = Statement(
+    f"SELECT {_FIELDS} FROM spaces WHERE tenant = ?1 AND id = ?2",
+    postgres=f"""SELECT s.* FROM {BOUND}
+           CROSS JOIN LATERAL (SELECT {_FIELDS} FROM spaces WHERE tenant = o.tenant AND id = ?2
+                               OFFSET 0) s""",
+    binds=True,
+)
+#: The first statement of nearly every change, so it names the tenant by itself.
 LOCK: Final = Statement(
     PEEK.sqlite,
-    postgres=f"{PEEK.sqlite} FOR NO KEY UPDATE",
+    postgres=f"""SELECT s.* FROM {BOUND}
+           CROSS JOIN LATERAL (SELECT {_FIELDS} FROM spaces WHERE tenant = o.tenant AND id = ?2
+                                FOR NO KEY UPDATE) s""",
+    binds=True,
 )
 SAVE: Final = Statement(
     """UPDATE spaces SET next_node = ?3, next_content = ?4, seq = ?5, bytes = ?6, nodes = ?7,

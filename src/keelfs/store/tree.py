@@ -164,7 +164,7 @@ class Spot:
         self.missing = missing
         #: Whether what is missing is the target of a link.
         self.dangling = dangling
-        #: The columns of `content.CONTENT`, where they were asked for.
+        #: What `content.body_of` takes, where it was asked for.
         self.content = content
 
     @property

@@ -29,12 +29,11 @@ from keelfs.model import (
 )
 from keelfs.path import VPath
 from keelfs.store import attrs as attributes
-from keelfs.store import copying, files, journal, names, snapshots, trashcan
+from keelfs.store import copying, files, journal, listing, names, snapshots, trashcan
 from keelfs.store.content import as_prepared
 from keelfs.store.database import Row, Statement, Tx
 from keelfs.store.scope import PEEK, Scope, SpaceRow, decoded_limits, joined
 from keelfs.store.tree import (
-    CHILDREN,
     DIRECTORY,
     NODE,
     ROOT,
@@ -70,6 +69,7 @@ class View:
         self.chain = chain or [ROOT]
         self.parts = parts
         self._asked: dict[tuple[int, tuple[str, ...]], Callable[[], Row]] = {}
+        self._recalled: dict[str, Callable[[], list[Row]]] = {}
 
     # -- what the walk needs
 
@@ -111,17 +111,7 @@ class View:
 
     def list(self, path: VPath, after: str | None, limit: int) -> Page[Entry]:
         _check_page(limit)
-        directory = resolve(self, path).directory
-        rows = self.tx.all(CHILDREN, self.space, directory.id, after or "", limit + 1)
-        if not rows and directory.children and not after:
-            self._still_there(directory)
-        entries = [Entry(row[0], stat_of(self.node(row[1:]))) for row in rows[:limit]]
-        return Page(entries, entries[-1].name if len(rows) > limit else None)
-
-    def _still_there(self, directory: Node) -> None:
-        """A directory that held something and lists nothing was emptied, or it is gone."""
-        if self.tx.one(NODE, self.space, directory.id) is None:
-            raise NotFound
+        return listing.entries_of(self, path, after or "", limit)
 
     def read(self, path: VPath, offset: int, length: int | None, revision: int | None) -> bytes:
         return files.read(self, path, offset, length, revision)
@@ -256,10 +246,16 @@ class View:
         depth = len(self.parts)
         return sorted(path[depth:] for path in found if path[:depth] == self.parts)
 
+    def recall_ahead(self, key: str) -> None:
+        """Asks for the answer kept under a key before it is needed."""
+        self._recalled[key] = self.tx.later(RECALL, self.space, self._key(key))
+
     def recall(self, key: str, fingerprint: bytes) -> bytes | None:
-        row = self.tx.one(RECALL, self.space, self._key(key))
-        if row is None:
+        later = self._recalled.pop(key, None)
+        rows = self.tx.all(RECALL, self.space, self._key(key)) if later is None else later()
+        if not rows:
             return None
+        row = rows[0]
         if row[0] != fingerprint:
             raise Conflict("another request used this key; use a new key for a new request")
         return bytes(row[1])

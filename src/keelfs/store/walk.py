@@ -5,7 +5,6 @@ looks at no node but the deepest that exists.
 
 PostgreSQL is not left to choose in which order, or by which columns, it looks: it plans a statement
 once, perhaps while the tables are empty, and would then read all names of a space for each level.
-Its text also names the tenant by itself, before any row is looked at, so that a walk travels alone.
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from keelfs.store.database import Statement
+from keelfs.store.database import BOUND, Statement
 
 _CONTENT: Final = ", c.extents, c.checksum, c.data, t.length"
 _CONTENT_JOIN: Final = (
     " LEFT JOIN contents c ON c.tenant = ?1 AND c.id = n.content"
     " LEFT JOIN strands t ON t.tenant = ?1 AND t.id = c.tail"
 )
-_TENANT_SET: Final = "(SELECT set_config('keelfs.tenant', ?1::bigint::text, true) OFFSET 0) o"
 
 
 def walk(depth: int, columns: Sequence[str], *, reading: bool = False) -> Statement:
@@ -52,7 +50,7 @@ def walk(depth: int, columns: Sequence[str], *, reading: bool = False) -> Statem
     )
     return Statement(
         f"{select} FROM (SELECT 1 AS one) o {' '.join(chained)}{join}",
-        postgres=f"{select} FROM {_TENANT_SET} {' '.join(ordered)}{join}",
+        postgres=f"{select} FROM {BOUND} {' '.join(ordered)}{join}",
         binds=True,
     )
 

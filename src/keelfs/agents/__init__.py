@@ -1,1 +1,0 @@
-"""The tree that one agent sees, and what it works with in it."""
