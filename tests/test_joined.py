@@ -20,7 +20,7 @@ def test_a_change_alone_travels_as_it_is() -> None:
 
 def test_parameters_follow_one_another_behind_the_tenant() -> None:
     waiting = Waiting()
-    small, kept = ["c", 1, 2, b""], list(range(10))
+    small, kept = ["c", 1, 2, b""], list(range(9))
     waiting.add(INSERT_SMALL, [small])
     assert waiting.accepts(KEEP, [kept])
     waiting.add(KEEP, [kept])
