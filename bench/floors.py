@@ -102,7 +102,7 @@ class SqliteFloor:
             "page_size = 8192",
             "journal_mode = WAL",
             "foreign_keys = ON",
-            "cache_size = -65536",
+            "cache_size = -16384",
             "wal_autocheckpoint = 4000",
             "journal_size_limit = 67108864",
         ):

@@ -31,13 +31,17 @@ from keelfs.store.tree import DIRECTORY, FILE, NODE, ROOT, Node, Spot, resolve, 
 if TYPE_CHECKING:
     from keelfs.store.view import View
 
+# What is joined here is joined in the order as it is written, each by its key (SQLite takes CROSS
+# JOIN for that, PostgreSQL a lateral subquery that it may not unfold): neither knows how few marks
+# there are, and left to choose they read all names of the space.
+
 #: Marks node ?3 of space ?2 and all below it. Their copies get ids from ?4 on, or keep their ids in
 #: another space when ?4 is 0.
 MARK: Final = Statement(
     """INSERT INTO marks (tenant, space, node, becomes)
        WITH RECURSIVE tree (id) AS (
            SELECT ?3 UNION
-           SELECT e.node FROM tree JOIN entries e
+           SELECT e.node FROM tree CROSS JOIN entries e
              ON e.tenant = ?1 AND e.space = ?2 AND e.parent = tree.id)
        SELECT ?1, ?2, id,
               CASE WHEN ?4 = 0 THEN id ELSE ?4 - 1 + row_number() OVER (ORDER BY id) END
@@ -45,8 +49,8 @@ MARK: Final = Statement(
     postgres="""INSERT INTO marks (tenant, space, node, becomes)
        WITH RECURSIVE tree (id) AS (
            SELECT ?3::bigint UNION
-           SELECT e.node FROM tree JOIN entries e
-             ON e.tenant = ?1 AND e.space = ?2 AND e.parent = tree.id)
+           SELECT e.node FROM tree CROSS JOIN LATERAL (SELECT node FROM entries
+             WHERE tenant = ?1 AND space = ?2 AND parent = tree.id OFFSET 0) e)
        SELECT ?1::bigint, ?2::bigint, id,
               CASE WHEN ?4::bigint = 0 THEN id
                    ELSE ?4::bigint - 1 + row_number() OVER (ORDER BY id) END
@@ -62,8 +66,14 @@ _INTO: Final = """INSERT INTO nodes (tenant, space, id, uuid, kind, mode, uid, g
         height, parent, revision, first_revision, atime_ns, mtime_ns, ctime_ns, created_ns, author,
         revised_ns)"""
 _FROM: Final = """FROM marks m
-        JOIN nodes n ON n.tenant = ?1 AND n.space = ?2 AND n.id = m.node
+        CROSS JOIN nodes n ON n.tenant = ?1 AND n.space = ?2 AND n.id = m.node
         LEFT JOIN marks p ON p.tenant = ?1 AND p.space = ?2 AND p.node = n.parent
+        WHERE m.tenant = ?1 AND m.space = ?2 AND m.node <> ?5"""
+_FROM_PG: Final = """FROM marks m
+        CROSS JOIN LATERAL (SELECT * FROM nodes
+             WHERE tenant = ?1 AND space = ?2 AND id = m.node OFFSET 0) n
+        LEFT JOIN LATERAL (SELECT becomes FROM marks
+             WHERE tenant = ?1 AND space = ?2 AND node = n.parent OFFSET 0) p ON true
         WHERE m.tenant = ?1 AND m.space = ?2 AND m.node <> ?5"""
 #: Joining bytes gives text of the same bytes, which a strict column refuses.
 _RANDOM: Final = "CAST(?4 || randomblob(7) AS BLOB)"
@@ -74,26 +84,29 @@ _SAME: Final = """n.revision, n.revision, n.atime_ns, n.mtime_ns, n.ctime_ns, n.
 CLONE_NODES: Final = Statement(
     f"{_INTO} SELECT ?1, ?3, m.becomes, {_RANDOM}, {_KEPT}, {_SAME} {_FROM}",
     postgres=f"""{_INTO} SELECT ?1::bigint, ?3::bigint, m.becomes, {_RANDOM_PG}, {_KEPT}, {_SAME}
-                 {_FROM}""",
+                 {_FROM_PG}""",
 )
 #: The same as new files: first revisions of author ?7 at time ?6.
 COPY_NODES: Final = Statement(
     f"{_INTO} SELECT ?1, ?3, m.becomes, {_RANDOM}, {_KEPT}, 1, 1, ?6, ?6, ?6, ?6, ?7, ?6 {_FROM}",
     postgres=f"""{_INTO} SELECT ?1::bigint, ?3::bigint, m.becomes, {_RANDOM_PG}, {_KEPT}, 1, 1,
-                 ?6::bigint, ?6::bigint, ?6::bigint, ?6::bigint, ?7::text, ?6::bigint {_FROM}""",
+                 ?6::bigint, ?6::bigint, ?6::bigint, ?6::bigint, ?7::text, ?6::bigint
+                 {_FROM_PG}""",
 )
 COPY_ENTRIES: Final = Statement(
     """INSERT INTO entries (tenant, space, parent, name, node, shared)
        SELECT ?1, ?3, m.becomes, e.name, c.becomes, e.shared
          FROM marks m
-         JOIN entries e ON e.tenant = ?1 AND e.space = ?2 AND e.parent = m.node
-         JOIN marks c ON c.tenant = ?1 AND c.space = ?2 AND c.node = e.node
+         CROSS JOIN entries e ON e.tenant = ?1 AND e.space = ?2 AND e.parent = m.node
+         CROSS JOIN marks c ON c.tenant = ?1 AND c.space = ?2 AND c.node = e.node
         WHERE m.tenant = ?1 AND m.space = ?2""",
     postgres="""INSERT INTO entries (tenant, space, parent, name, node, shared)
        SELECT ?1::bigint, ?3::bigint, m.becomes, e.name, c.becomes, e.shared
          FROM marks m
-         JOIN entries e ON e.tenant = ?1 AND e.space = ?2 AND e.parent = m.node
-         JOIN marks c ON c.tenant = ?1 AND c.space = ?2 AND c.node = e.node
+         CROSS JOIN LATERAL (SELECT name, node, shared FROM entries
+              WHERE tenant = ?1 AND space = ?2 AND parent = m.node OFFSET 0) e
+         CROSS JOIN LATERAL (SELECT becomes FROM marks
+              WHERE tenant = ?1 AND space = ?2 AND node = e.node OFFSET 0) c
         WHERE m.tenant = ?1 AND m.space = ?2""",
 )
 #: Nodes of space ?2 with ids from ?3 to ?4 hold their contents.

@@ -342,13 +342,13 @@ def let_go(view: View, node: Node) -> None:
 LEVELS: Final = Statement(
     """WITH RECURSIVE tree (id, level) AS (
            SELECT ?3, 0 UNION ALL
-           SELECT e.node, tree.level + 1 FROM tree JOIN entries e
+           SELECT e.node, tree.level + 1 FROM tree CROSS JOIN entries e
              ON e.tenant = ?1 AND e.space = ?2 AND e.parent = tree.id)
        SELECT max(level) FROM tree""",
     postgres="""WITH RECURSIVE tree (id, level) AS (
            SELECT ?3::bigint, 0 UNION ALL
-           SELECT e.node, tree.level + 1 FROM tree JOIN entries e
-             ON e.tenant = ?1 AND e.space = ?2 AND e.parent = tree.id)
+           SELECT e.node, tree.level + 1 FROM tree CROSS JOIN LATERAL (SELECT node FROM entries
+             WHERE tenant = ?1 AND space = ?2 AND parent = tree.id OFFSET 0) e)
        SELECT max(level) FROM tree""",
 )
 DROP_NLINK: Final = Statement(

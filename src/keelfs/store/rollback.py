@@ -112,6 +112,12 @@ _MISSING: Final = """FROM marks m
           JOIN nodes i ON i.tenant = ?1 AND i.space = ?3 AND i.id = m.node
           LEFT JOIN marks p ON p.tenant = ?1 AND p.space = ?2 AND p.node = i.parent
          WHERE m.tenant = ?1 AND m.space = ?2 AND m.node <> m.becomes"""
+_MISSING_PG: Final = """FROM marks m
+         CROSS JOIN LATERAL (SELECT * FROM nodes
+               WHERE tenant = ?1 AND space = ?3 AND id = m.node OFFSET 0) i
+          LEFT JOIN LATERAL (SELECT becomes FROM marks
+               WHERE tenant = ?1 AND space = ?2 AND node = i.parent OFFSET 0) p ON true
+         WHERE m.tenant = ?1 AND m.space = ?2 AND m.node <> m.becomes"""
 #: ?4 begins every new identity.
 BRING_BACK: Final = Statement(
     f"""INSERT INTO nodes (tenant, space, {", ".join(COLUMNS)})
@@ -119,7 +125,7 @@ BRING_BACK: Final = Statement(
     postgres=f"""INSERT INTO nodes (tenant, space, {", ".join(COLUMNS)})
         SELECT ?1::bigint, ?2::bigint, m.becomes,
                ?4::bytea || substring(uuid_send(gen_random_uuid()) FROM 10 FOR 7), {_FRESH}
-               {_MISSING}""",
+               {_MISSING_PG}""",
 )
 NAME_BACK: Final = Statement(
     """INSERT INTO entries (tenant, space, parent, name, node, shared)
@@ -131,8 +137,10 @@ NAME_BACK: Final = Statement(
     postgres="""INSERT INTO entries (tenant, space, parent, name, node, shared)
         SELECT ?1::bigint, ?2::bigint, p.becomes, e.name, c.becomes, e.shared
           FROM entries e
-          JOIN marks p ON p.tenant = ?1 AND p.space = ?2 AND p.node = e.parent
-          JOIN marks c ON c.tenant = ?1 AND c.space = ?2 AND c.node = e.node
+         CROSS JOIN LATERAL (SELECT becomes FROM marks
+               WHERE tenant = ?1 AND space = ?2 AND node = e.parent OFFSET 0) p
+         CROSS JOIN LATERAL (SELECT becomes FROM marks
+               WHERE tenant = ?1 AND space = ?2 AND node = e.node OFFSET 0) c
          WHERE e.tenant = ?1 AND e.space = ?3""",
 )
 SHARE: Final = Statement(

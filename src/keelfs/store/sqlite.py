@@ -116,7 +116,7 @@ class SqliteDatabase:
         *,
         durability: str = "full",
         busy_timeout_s: float = 30.0,
-        cache_bytes: int = 64 * 2**20,
+        cache_bytes: int = 16 * 2**20,
         vfs: str | None = None,
     ) -> None:
         if tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) < OLDEST_SQLITE:
