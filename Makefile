@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
-.PHONY: setup test lint torture bench clean
+.PHONY: setup test lint torture bench serve clean
 
 setup: $(STAMP)
 
@@ -25,6 +25,9 @@ lint: $(STAMP)
 
 torture: $(STAMP)
 	$(BIN)/pytest -m torture -s --timeout 3600
+
+serve: $(STAMP)
+	$(BIN)/keelfs serve --data data
 
 bench: $(STAMP)
 	$(BIN)/python -m bench

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from keelfs.testing.cluster import PostgresCluster
+from serving import Served, serving
 
 
 @pytest.fixture
@@ -29,3 +30,16 @@ def postgres_url(postgres_cluster: PostgresCluster) -> Iterator[str]:
     url = postgres_cluster.create_database()
     yield url
     postgres_cluster.drop_database(url.partition("@/")[2].partition("?")[0])
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+def served(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    """A serving process for all tests of this one; each test makes a tenant of its own."""
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path_factory.mktemp('served') / 'keelfs.db'}"
+    else:
+        url = request.getfixturevalue("postgres_cluster").create_database()
+    with serving(url) as server:
+        yield server

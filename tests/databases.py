@@ -23,7 +23,7 @@ ENGINES = ("sqlite", "postgres")
 #: Every table that holds rows of a tenant, but for `tenants` itself.
 TABLES = (
     "spaces", "nodes", "entries", "contents", "strands", "chunks", "revisions", "changes", "trash",
-    "snapshots", "requests", "marks",
+    "snapshots", "requests", "marks", "agents", "sessions", "tokens",
 )  # fmt: skip
 
 Rows = dict[str, list[tuple[Any, ...]]]

@@ -30,7 +30,7 @@ def test_an_outcome_means_something_everywhere(kind: type[KeelError]) -> None:
     assert 400 <= outcome.status < 600
     assert outcome.errno in errno.errorcode
     assert outcome.exit in {1, 2, 3, 4, 5, 6, 8, 70}
-    assert outcome.retry <= (outcome.status in {503, 507})
+    assert outcome.retry <= (outcome.status in {429, 503, 507})
 
 
 def test_only_our_own_defects_look_like_ours() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from keelfs.clock import SystemClock
 from keelfs.config import Settings, from_environment
@@ -18,9 +18,14 @@ from keelfs.model import Limits, Principal, Report, Swept, Usage
 from keelfs.ports import Clock
 from keelfs.workspace import Space, SpaceHome
 
+if TYPE_CHECKING:
+    from keelfs.store.registry import Registry
+
 
 class Catalog(Protocol):
     """What a kind of store offers; tenants are known to it by a value of its own."""
+
+    def registry(self) -> Registry: ...
 
     def open_tenant(self, name: str, create: bool) -> Any: ...
 
@@ -54,7 +59,8 @@ class Tenant:
 
     def __init__(self, catalog: Catalog, key: Any, name: str) -> None:
         self._catalog = catalog
-        self._key = key
+        #: What the store knows it by.
+        self.key = key
         self.name = name
 
     def space(
@@ -64,26 +70,26 @@ class Tenant:
 
         `principal` is written into the journal and decides how long the trash keeps things.
         """
-        home = self._catalog.open_space(self._key, kind, key, principal or Principal(), create)
+        home = self._catalog.open_space(self.key, kind, key, principal or Principal(), create)
         return Space(home)
 
     def spaces(self) -> Iterator[tuple[str, str]]:
         """Kind and key of every space, in order."""
-        return self._catalog.spaces(self._key)
+        return self._catalog.spaces(self.key)
 
     def usage(self) -> Usage:
         """The sums over all spaces, and the tenant's own limits."""
-        return self._catalog.usage(self._key)
+        return self._catalog.usage(self.key)
 
     def set_limits(self, limits: Limits) -> None:
         """`bytes` and `nodes` bound the sum over all spaces, the other fields each of them."""
         if not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidArgument("limits is a keelfs.Limits")
-        self._catalog.set_limits(self._key, limits)
+        self._catalog.set_limits(self.key, limits)
 
     def delete(self) -> None:
         """Deletes the tenant with everything in it; the sweep gives the room back in steps."""
-        self._catalog.delete_tenant(self._key)
+        self._catalog.delete_tenant(self.key)
 
 
 class Store:
@@ -91,6 +97,11 @@ class Store:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
+
+    @property
+    def registry(self) -> Registry:
+        """Agents, sessions and tokens of all tenants, for `keelfs.identity`."""
+        return self._catalog.registry()
 
     def tenant(self, name: str, create: bool = True) -> Tenant:
         """A tenant; made on first use unless `create=False`, which raises `NotFound`."""

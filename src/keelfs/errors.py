@@ -12,12 +12,12 @@ spelling. The message says what is wrong, `remedy` what to do about it.
     ├── Conflict           read again, then retry
     ├── Invalid            correct the call:           InvalidPath, NameTooLong, InvalidArgument,
     │                                                  InvalidPattern, LinkLoop, DanglingLink
-    ├── Refused            ask for permission:         PermissionDenied, ReadOnly, Busy,
-    │                                                  CrossDevice, ValidationFailed, NotUndoable,
-    │                                                  Unsupported
+    ├── Refused            ask for permission:         NotAuthenticated, PermissionDenied,
+    │                                                  ReadOnly, Busy, CrossDevice,
+    │                                                  ValidationFailed, NotUndoable, Unsupported
     ├── LimitExceeded      free or ask for room:       QuotaExceeded, TooLarge
     ├── Unavailable        retry later:                StoreBusy, StoreFull, DeadlineExceeded,
-    │                                                  StoreClosed, InDoubt
+    │                                                  RateLimited, StoreClosed, InDoubt
     └── Broken             call the operator:          Corrupt, StoreFailed, UnknownFailure
 """
 
@@ -204,6 +204,13 @@ class Refused(KeelError):
     remedy = "Ask whoever runs the store for permission."
 
 
+class NotAuthenticated(Refused):
+    """There is no token, or it is worth nothing."""
+
+    code = "not_authenticated"
+    remedy = "Send a token that has neither expired nor been revoked."
+
+
 class PermissionDenied(Refused):
     """Permission denied."""
 
@@ -303,6 +310,18 @@ class DeadlineExceeded(Unavailable):
     """The deadline of the call has passed."""
 
     code = "deadline_exceeded"
+
+
+class RateLimited(Unavailable):
+    """There are too many requests."""
+
+    code = "rate_limited"
+    remedy = "Wait as long as the answer says, then retry; ask for less at once."
+
+    def __init__(self, message: str | None = None, *, after_s: float = 1.0) -> None:
+        super().__init__(message)
+        #: After how many seconds a retry is worth it.
+        self.after_s = after_s
 
 
 class StoreClosed(Unavailable):

@@ -68,21 +68,32 @@ class _Level:
         return entry
 
 
-def walk(handler: Handler, path: VPath = ROOT, *, page: int = 1000) -> Iterator[Found]:
-    """Everything below `path`: a directory before what it holds, names by their bytes."""
-    return _walk(handler, path, lambda _: True, page)
+def walk(
+    handler: Handler, path: VPath = ROOT, *, page: int = 1000, after: tuple[str, ...] = ()
+) -> Iterator[Found]:
+    """Everything below `path`: a directory before what it holds, names by their bytes.
+
+    With `after` it goes on behind the entry of these names, also if that is gone by now.
+    """
+    return _walk(handler, path, lambda _: True, page, after)
 
 
 def _walk(
-    handler: Handler, path: VPath, enters: Callable[[tuple[str, ...]], bool], page: int = 1000
+    handler: Handler,
+    path: VPath,
+    enters: Callable[[tuple[str, ...]], bool],
+    page: int = 1000,
+    start: tuple[str, ...] = (),
 ) -> Iterator[Found]:
-    levels = [_Level(())]
+    levels = [_Level(start[:depth]) for depth in range(len(start) + 1)]
+    for level, name in zip(levels, start, strict=False):
+        level.after = name
     while levels:
         level = levels[-1]
         try:
             entry = level.next(handler, path, page)
         except (Missing, WrongKind):
-            if len(levels) == 1 and level.after is None:
+            if len(levels) == 1 and (level.after is None or start):
                 raise
             entry = None
         if entry is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from keelfs.errors import AlreadyExists, InvalidArgument, NotFound, Unsupported
 from keelfs.memory.space import MemorySpace
@@ -65,6 +65,9 @@ class MemoryCatalog:
         self._limits = limits
         self._tenants: dict[str, _Tenant] = {}
         self._lock = threading.Lock()
+
+    def registry(self) -> NoReturn:
+        raise Unsupported("a store in memory keeps no tokens; serve one in SQLite or PostgreSQL")
 
     def open_tenant(self, name: str, create: bool) -> _Tenant:
         with self._lock:

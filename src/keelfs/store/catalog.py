@@ -11,6 +11,7 @@ from keelfs.ports import Clock
 from keelfs.store import spaces
 from keelfs.store.database import Database, Row, Statement
 from keelfs.store.home import SpaceHome
+from keelfs.store.registry import Registry
 from keelfs.store.stats import stats
 
 PAGE: Final = 1000
@@ -30,6 +31,9 @@ class SqlCatalog:
         self._clock = clock
         self._limits = limits
         self._grace_s = grace_s
+
+    def registry(self) -> Registry:
+        return Registry(self._database, self._clock, self._limits)
 
     def open_tenant(self, name: str, create: bool) -> int:
         spaces.check_id("name of a tenant", name)

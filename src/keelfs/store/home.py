@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 from keelfs.errors import NotFound
@@ -40,8 +41,13 @@ class SpaceHome(SpaceVolume):
         super().__init__(database, tenant, space, principal, clock, limits)
         self._store_limits = store_limits
 
-    def fork(self, kind: str, key: str, at: str | None) -> SpaceHome:
-        """A new space of the same tenant that holds this tree, or that of a snapshot."""
+    def fork(
+        self, kind: str, key: str, at: str | None, also: Callable[[Tx], None] | None = None
+    ) -> SpaceHome:
+        """A new space of the same tenant that holds this tree, or that of a snapshot.
+
+        `also` is done in the same transaction.
+        """
         spaces.check_kind(kind)
         spaces.check_id("key of a space", key)
 
@@ -52,10 +58,13 @@ class SpaceHome(SpaceVolume):
                 origin, nodes = image_of(view, at)
                 sizes = tx.one(SIZES, self.space, origin)
                 image = (origin, sizes[0] if sizes else 0, nodes)
-            return spaces.fork(
+            forked = spaces.fork(
                 tx, view.scope, kind, key,
                 image=image, principal=self.principal, limits=self._store_limits,
             )  # fmt: skip
+            if also is not None:
+                also(tx)
+            return forked
 
         space, limits = self.write(work)
         return SpaceHome(

@@ -61,6 +61,7 @@ OUTCOMES: Final[Mapping[type[KeelError], Outcome]] = {
     errors.LinkLoop: Outcome(400, errno.ELOOP, USAGE),
     errors.DanglingLink: Outcome(400, errno.ENOENT, USAGE),
     errors.Refused: Outcome(403, errno.EPERM, FORBIDDEN),
+    errors.NotAuthenticated: Outcome(401, errno.EACCES, FORBIDDEN),
     errors.PermissionDenied: Outcome(403, errno.EACCES, FORBIDDEN),
     errors.ReadOnly: Outcome(403, errno.EROFS, FORBIDDEN),
     errors.Busy: Outcome(409, errno.EBUSY, FORBIDDEN),
@@ -74,6 +75,7 @@ OUTCOMES: Final[Mapping[type[KeelError], Outcome]] = {
     errors.Unavailable: Outcome(503, errno.EAGAIN, LATER, retry=True),
     errors.StoreBusy: Outcome(503, errno.EAGAIN, LATER, retry=True),
     errors.DeadlineExceeded: Outcome(503, errno.ETIMEDOUT, LATER, retry=True),
+    errors.RateLimited: Outcome(429, errno.EAGAIN, LATER, retry=True),
     errors.StoreClosed: Outcome(503, errno.EAGAIN, LATER, retry=True),
     errors.StoreFull: Outcome(507, errno.ENOSPC, LATER, retry=True),
     # Without an idempotency key a retry could do the change twice.

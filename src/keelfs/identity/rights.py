@@ -1,0 +1,47 @@
+"""The verbs that a token may be limited to, and what a role may do unless it is told otherwise.
+
+Verbs of trees are the names of operations. Verbs of management have no operation behind them: they
+make and delete agents and sessions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from keelfs import ops
+from keelfs.errors import InvalidArgument
+from keelfs.grant import Role
+
+_WRAPPERS: Final = (ops.Batch, ops.Within, ops.Judged, ops.Once)
+_OPERATIONS: Final = [
+    kind for kind in vars(ops).values()
+    if isinstance(kind, type) and issubclass(kind, ops.Op) and kind.__module__ == ops.__name__
+    and kind is not ops.Op and kind not in _WRAPPERS and not kind.__name__.startswith("_")
+]  # fmt: skip
+
+#: What changes nothing that can be seen.
+READING: Final = frozenset(
+    kind.__name__.lower() for kind in _OPERATIONS if not kind.mutates or kind is ops.Checksum
+)
+MANAGING: Final = frozenset(
+    {"create_agent", "delete_agent", "create_session", "delete_session", "fork", "set_limits"}
+)
+VERBS: Final = frozenset(kind.__name__.lower() for kind in _OPERATIONS) | MANAGING
+#: What takes things away. An agent's token allows it only where it says so by name, because
+#: whoever hands the token out has to decide that no approval is needed.
+REMOVING: Final = frozenset({"remove", "trash", "purge", "dropsnapshot", "rollback", "undo"})
+AGENT_VERBS: Final = VERBS - MANAGING - REMOVING
+
+#: Which of the managing verbs a role has at all.
+MANAGED_BY: Final = {
+    Role.OPERATOR: MANAGING,
+    Role.USER: frozenset({"create_session", "delete_session", "fork"}),
+    Role.AGENT: frozenset[str](),
+}
+
+
+def checked_verbs(verbs: frozenset[str] | None) -> frozenset[str] | None:
+    """The verbs, if there are such."""
+    if verbs is not None and (unknown := sorted(verbs - VERBS)):
+        raise InvalidArgument(f"there is no verb {unknown[0]!r}; verbs are {sorted(VERBS)}")
+    return verbs
