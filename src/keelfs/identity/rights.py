@@ -6,18 +6,24 @@ make and delete agents and sessions.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from keelfs import ops
 from keelfs.errors import InvalidArgument
 from keelfs.grant import Role
 
 _WRAPPERS: Final = (ops.Batch, ops.Within, ops.Judged, ops.Once)
-_OPERATIONS: Final = [
-    kind for kind in vars(ops).values()
-    if isinstance(kind, type) and issubclass(kind, ops.Op) and kind.__module__ == ops.__name__
-    and kind is not ops.Op and kind not in _WRAPPERS and not kind.__name__.startswith("_")
-]  # fmt: skip
+
+
+def _is_operation(kind: Any) -> bool:
+    if not isinstance(kind, type) or kind is ops.Op or kind in _WRAPPERS:
+        return False
+    return issubclass(kind, ops.Op) and not kind.__name__.startswith("_")
+
+
+_OPERATIONS: Final[list[type[ops.Op[Any]]]] = [
+    kind for kind in vars(ops).values() if _is_operation(kind)
+]
 
 #: What changes nothing that can be seen.
 READING: Final = frozenset(

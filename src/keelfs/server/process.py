@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Final
 
 import uvicorn
@@ -76,7 +76,7 @@ class _Listening(uvicorn.Server):
         self._announce(port)  # type: ignore[operator]
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
+    def capture_signals(self) -> Generator[None]:
         """As its parent does, but a signal that was heeded is not raised once more."""
         with super().capture_signals():
             yield

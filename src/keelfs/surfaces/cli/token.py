@@ -48,7 +48,7 @@ def _grant(
     paths: tuple[str, ...], verbs: tuple[str, ...], readonly: bool, expires: int | None,
 ) -> Grant:  # fmt: skip
     names = {Role.OPERATOR: name or "operator", Role.USER: name or "", Role.AGENT: agent or ""}
-    allowed = frozenset(verbs) | (READING if readonly else frozenset())
+    allowed = READING.union(verbs) if readonly else frozenset(verbs)
     return Grant(
         role=Role(role), name=names[Role(role)], owner=name if role == "user" else user,
         agent=agent, session=session,

@@ -7,7 +7,8 @@ the top of a tree are the server's own: nothing is made or changed there, on any
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from keelfs import ops
 from keelfs.errors import InvalidPath
@@ -16,11 +17,11 @@ from keelfs.ops import Op
 from keelfs.path import VPath, parse
 from keelfs.ports import Handler
 
-RESERVED = "Paths starting with '_' are reserved for system actions"
-AT_ROOT = "Cannot create at root path, specify a path"
+RESERVED: Final = "Paths starting with '_' are reserved for system actions"
+AT_ROOT: Final = "Cannot create at root path, specify a path"
 
 #: Which field of an operation names the place where something comes into being or changes.
-_MADE_AT = {
+_MADE_AT: Final[Mapping[type[Op[Any]], str]] = {
     ops.Write: "path", ops.Append: "path", ops.Patch: "path", ops.Truncate: "path",
     ops.Mkdir: "path", ops.Mknod: "path", ops.Symlink: "path", ops.SetAttrs: "path",
     ops.Restore: "path", ops.Move: "to", ops.Copy: "to", ops.Link: "to", ops.Untrash: "to",
