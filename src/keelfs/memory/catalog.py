@@ -15,15 +15,28 @@ from keelfs.memory.space import MemorySpace
 from keelfs.model import UNLIMITED, Limits, Principal, Report, Swept, Usage
 from keelfs.ops import Op
 from keelfs.ports import Clock
+from keelfs.spelling import check_id, check_kind
 
 T = TypeVar("T")
 Key = tuple[str, str]
 
 
 class _Tenant:
-    def __init__(self) -> None:
+    def __init__(self, store: Limits) -> None:
+        """`store` bounds every space."""
+        self.store = store
         self.limits = UNLIMITED
         self.spaces: dict[Key, MemorySpace] = {}
+        #: What each space was limited to by itself.
+        self.own: dict[Key, Limits] = {}
+
+    def limits_of(self, key: Key) -> Limits:
+        """The limits in force in a space."""
+        return self.store.narrowed(self.limits).narrowed(self.own.get(key, UNLIMITED))
+
+    def delete(self, key: Key) -> bool:
+        self.own.pop(key, None)
+        return self.spaces.pop(key, None) is not None
 
 
 class MemoryHome:
@@ -40,17 +53,21 @@ class MemoryHome:
         return self._space.perform(op)
 
     def fork(self, kind: str, key: str, at: str | None) -> MemoryHome:
+        check_kind(kind)
+        check_id("key of a space", key)
         if (kind, key) in self._tenant.spaces:
             raise AlreadyExists("there is already a space of this name")
         forked = self._space.fork(at)
+        forked.limits = self._tenant.limits_of((kind, key))
         self._tenant.spaces[kind, key] = forked
         return MemoryHome(self._tenant, (kind, key), forked)
 
     def set_limits(self, limits: Limits) -> None:
-        self._space.limits = self._space.limits.narrowed(limits)
+        self._tenant.own[self._key] = limits
+        self._space.limits = self._tenant.limits_of(self._key)
 
     def delete(self) -> None:
-        if self._tenant.spaces.pop(self._key, None) is None:
+        if not self._tenant.delete(self._key):
             raise NotFound("this space has been deleted")
 
     def waiter(self) -> None:
@@ -70,9 +87,10 @@ class MemoryCatalog:
         raise Unsupported("a store in memory keeps no tokens; serve one in SQLite or PostgreSQL")
 
     def open_tenant(self, name: str, create: bool) -> _Tenant:
+        check_id("name of a tenant", name)
         with self._lock:
             if create:
-                return self._tenants.setdefault(name, _Tenant())
+                return self._tenants.setdefault(name, _Tenant(self._limits))
             if name not in self._tenants:
                 raise NotFound("there is no tenant of this name")
             return self._tenants[name]
@@ -83,12 +101,14 @@ class MemoryCatalog:
     def open_space(
         self, tenant: _Tenant, kind: str, key: str, principal: Principal, create: bool
     ) -> MemoryHome:
+        check_kind(kind)
+        check_id("key of a space", key)
         with self._lock:
             space = tenant.spaces.get((kind, key))
             if space is None:
                 if not create:
                     raise NotFound("there is no such space")
-                limits = self._limits.narrowed(tenant.limits)
+                limits = tenant.limits_of((kind, key))
                 space = MemorySpace(principal, limits, self._clock)
                 tenant.spaces[kind, key] = space
             return MemoryHome(tenant, (kind, key), space.acting_as(principal))
@@ -105,8 +125,8 @@ class MemoryCatalog:
         if limits.bytes is not None or limits.nodes is not None:
             raise Unsupported("a store in memory bounds each space, not the sum of a tenant")
         tenant.limits = limits
-        for space in tenant.spaces.values():
-            space.limits = space.limits.narrowed(limits)
+        for key, space in tenant.spaces.items():
+            space.limits = tenant.limits_of(key)
 
     def delete_tenant(self, tenant: _Tenant) -> None:
         with self._lock:

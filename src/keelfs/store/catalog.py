@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from keelfs.model import Limits, Principal, Report, Swept, Usage
 from keelfs.ports import Clock
+from keelfs.spelling import check_id, check_kind
 from keelfs.store import spaces
 from keelfs.store.database import Database, Row, Statement
 from keelfs.store.home import SpaceHome
@@ -36,7 +37,7 @@ class SqlCatalog:
         return Registry(self._database, self._clock, self._limits)
 
     def open_tenant(self, name: str, create: bool) -> int:
-        spaces.check_id("name of a tenant", name)
+        check_id("name of a tenant", name)
         now = self._clock.now_ns()
         found = self._database.read(0, lambda tx: tx.one(spaces.TENANT, name))
         if found is not None:
@@ -62,8 +63,8 @@ class SqlCatalog:
     def open_space(
         self, tenant: int, kind: str, key: str, principal: Principal, create: bool
     ) -> SpaceHome:
-        spaces.check_kind(kind)
-        spaces.check_id("key of a space", key)
+        check_kind(kind)
+        check_id("key of a space", key)
         now = self._clock.now_ns()
         found = self._database.read(
             tenant, lambda tx: spaces.find_space(tx, kind, key, self._limits)

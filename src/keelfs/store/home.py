@@ -10,6 +10,7 @@ from typing import Final
 from keelfs.errors import NotFound
 from keelfs.model import Limits, Principal
 from keelfs.ports import Clock
+from keelfs.spelling import check_id, check_kind
 from keelfs.store import spaces
 from keelfs.store.database import Database, Statement, Tx
 from keelfs.store.snapshots import image_of
@@ -48,8 +49,8 @@ class SpaceHome(SpaceVolume):
 
         `also` is done in the same transaction.
         """
-        spaces.check_kind(kind)
-        spaces.check_id("key of a space", key)
+        check_kind(kind)
+        check_id("key of a space", key)
 
         def work(tx: Tx) -> tuple[int, Limits]:
             view = self.writing(tx)

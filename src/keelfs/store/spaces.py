@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from keelfs.errors import AlreadyExists, InvalidArgument, NotFound
+from keelfs.errors import AlreadyExists, NotFound
 from keelfs.ident import uuid7
 from keelfs.model import UNLIMITED, ChangeKind, Limits, Principal, Usage
 from keelfs.store.copying import clone_space
@@ -87,29 +87,6 @@ DELETE_IMAGES: Final = Statement(
         AND id IN (SELECT image FROM snapshots WHERE tenant = ?1 AND space = ?2)"""
 )
 FORGET_IMAGES: Final = Statement("DELETE FROM snapshots WHERE tenant = ?1 AND space = ?2")
-
-
-def check_id(what: str, text: str) -> str:
-    """Ids of tenants and spaces: any text but what no URL, log or file name could carry."""
-    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidArgument(f"the {what} is text")
-    try:
-        size = len(text.encode())
-    except UnicodeEncodeError:
-        raise InvalidArgument(f"the {what} is not valid UTF-8") from None
-    if not 1 <= size <= 255 or text in {".", ".."}:
-        raise InvalidArgument(f"the {what} has 1 to 255 bytes, and is not . or ..")
-    if any(ord(each) < 32 or ord(each) == 127 for each in text):
-        raise InvalidArgument(f"the {what} cannot contain control characters")
-    return text
-
-
-def check_kind(kind: str) -> str:
-    """The kinds of spaces are the caller's, but for the one that the store keeps for itself."""
-    check_id("kind of a space", kind)
-    if kind == "snapshot":
-        raise InvalidArgument("spaces of kind snapshot are made by taking snapshots")
-    return kind
 
 
 def open_tenant(tx: Tx, name: str, now_ns: int, *, create: bool) -> int:
