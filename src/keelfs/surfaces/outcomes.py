@@ -8,18 +8,17 @@ Who calls: every surface. What must never live here: a message, which belongs to
 
 from __future__ import annotations
 
-import errno
-import logging
-import uuid
 from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Struct
 
 from keelfs import errors
+from keelfs.defects import known
+from keelfs.errnos import ERRNOS
 from keelfs.errors import KeelError
 
-_log = logging.getLogger("keelfs.defects")
+__all__ = ["OUTCOMES", "Outcome", "known", "outcome_of"]
 
 # Exit codes of the command line; `keelfs help exit-codes` prints them.
 NO, USAGE, MISSING, FORBIDDEN, CONFLICT, LIMIT, LATER, FAULT = 1, 2, 3, 4, 5, 6, 8, 70
@@ -38,52 +37,67 @@ class Outcome(Struct, frozen=True):
     retry: bool = False
 
 
+_ROWS: Final[Mapping[type[KeelError], tuple[int, int]]] = {
+    errors.KeelError: (500, FAULT),
+    errors.Missing: (404, MISSING),
+    errors.NotFound: (404, MISSING),
+    errors.RevisionNotFound: (404, MISSING),
+    errors.CursorExpired: (410, MISSING),
+    errors.Taken: (409, CONFLICT),
+    errors.AlreadyExists: (409, CONFLICT),
+    errors.NotEmpty: (409, CONFLICT),
+    errors.WrongKind: (400, USAGE),
+    errors.IsADirectory: (400, USAGE),
+    errors.NotADirectory: (400, USAGE),
+    errors.NotALink: (400, USAGE),
+    errors.NotAFile: (400, USAGE),
+    errors.Conflict: (412, CONFLICT),
+    errors.Invalid: (400, USAGE),
+    errors.InvalidPath: (400, USAGE),
+    errors.NameTooLong: (400, USAGE),
+    errors.InvalidArgument: (400, USAGE),
+    errors.InvalidPattern: (400, USAGE),
+    errors.LinkLoop: (400, USAGE),
+    errors.DanglingLink: (400, USAGE),
+    errors.Refused: (403, FORBIDDEN),
+    errors.NotAuthenticated: (401, FORBIDDEN),
+    errors.PermissionDenied: (403, FORBIDDEN),
+    errors.ReadOnly: (403, FORBIDDEN),
+    errors.Busy: (409, FORBIDDEN),
+    errors.CrossDevice: (409, FORBIDDEN),
+    errors.ValidationFailed: (422, FORBIDDEN),
+    errors.NotUndoable: (409, FORBIDDEN),
+    errors.Unsupported: (422, FORBIDDEN),
+    errors.LimitExceeded: (413, LIMIT),
+    errors.QuotaExceeded: (413, LIMIT),
+    errors.TooLarge: (413, LIMIT),
+    errors.Unavailable: (503, LATER),
+    errors.StoreBusy: (503, LATER),
+    errors.DeadlineExceeded: (503, LATER),
+    errors.RateLimited: (429, LATER),
+    errors.StoreClosed: (503, LATER),
+    errors.StoreFull: (507, LATER),
+    errors.InDoubt: (503, LATER),
+    errors.Broken: (500, FAULT),
+    errors.Corrupt: (500, FAULT),
+    errors.StoreFailed: (500, FAULT),
+    errors.UnknownFailure: (500, FAULT),
+}
+#: `InDoubt` is not here: without an idempotency key a retry could do the change twice.
+_RETRIED: Final = frozenset(
+    {
+        errors.Unavailable,
+        errors.StoreBusy,
+        errors.DeadlineExceeded,
+        errors.RateLimited,
+        errors.StoreClosed,
+        errors.StoreFull,
+    }
+)
+
 OUTCOMES: Final[Mapping[type[KeelError], Outcome]] = {
-    errors.KeelError: Outcome(500, errno.EIO, FAULT),
-    errors.Missing: Outcome(404, errno.ENOENT, MISSING),
-    errors.NotFound: Outcome(404, errno.ENOENT, MISSING),
-    errors.RevisionNotFound: Outcome(404, errno.ENOENT, MISSING),
-    errors.CursorExpired: Outcome(410, errno.ESTALE, MISSING),
-    errors.Taken: Outcome(409, errno.EEXIST, CONFLICT),
-    errors.AlreadyExists: Outcome(409, errno.EEXIST, CONFLICT),
-    errors.NotEmpty: Outcome(409, errno.ENOTEMPTY, CONFLICT),
-    errors.WrongKind: Outcome(400, errno.EINVAL, USAGE),
-    errors.IsADirectory: Outcome(400, errno.EISDIR, USAGE),
-    errors.NotADirectory: Outcome(400, errno.ENOTDIR, USAGE),
-    errors.NotALink: Outcome(400, errno.EINVAL, USAGE),
-    errors.NotAFile: Outcome(400, errno.ENXIO, USAGE),
-    errors.Conflict: Outcome(412, errno.EAGAIN, CONFLICT),
-    errors.Invalid: Outcome(400, errno.EINVAL, USAGE),
-    errors.InvalidPath: Outcome(400, errno.EINVAL, USAGE),
-    errors.NameTooLong: Outcome(400, errno.ENAMETOOLONG, USAGE),
-    errors.InvalidArgument: Outcome(400, errno.EINVAL, USAGE),
-    errors.InvalidPattern: Outcome(400, errno.EINVAL, USAGE),
-    errors.LinkLoop: Outcome(400, errno.ELOOP, USAGE),
-    errors.DanglingLink: Outcome(400, errno.ENOENT, USAGE),
-    errors.Refused: Outcome(403, errno.EPERM, FORBIDDEN),
-    errors.NotAuthenticated: Outcome(401, errno.EACCES, FORBIDDEN),
-    errors.PermissionDenied: Outcome(403, errno.EACCES, FORBIDDEN),
-    errors.ReadOnly: Outcome(403, errno.EROFS, FORBIDDEN),
-    errors.Busy: Outcome(409, errno.EBUSY, FORBIDDEN),
-    errors.CrossDevice: Outcome(409, errno.EXDEV, FORBIDDEN),
-    errors.ValidationFailed: Outcome(422, errno.EINVAL, FORBIDDEN),
-    errors.NotUndoable: Outcome(409, errno.EPERM, FORBIDDEN),
-    errors.Unsupported: Outcome(422, errno.EOPNOTSUPP, FORBIDDEN),
-    errors.LimitExceeded: Outcome(413, errno.EDQUOT, LIMIT),
-    errors.QuotaExceeded: Outcome(413, errno.EDQUOT, LIMIT),
-    errors.TooLarge: Outcome(413, errno.EFBIG, LIMIT),
-    errors.Unavailable: Outcome(503, errno.EAGAIN, LATER, retry=True),
-    errors.StoreBusy: Outcome(503, errno.EAGAIN, LATER, retry=True),
-    errors.DeadlineExceeded: Outcome(503, errno.ETIMEDOUT, LATER, retry=True),
-    errors.RateLimited: Outcome(429, errno.EAGAIN, LATER, retry=True),
-    errors.StoreClosed: Outcome(503, errno.EAGAIN, LATER, retry=True),
-    errors.StoreFull: Outcome(507, errno.ENOSPC, LATER, retry=True),
-    # Without an idempotency key a retry could do the change twice.
-    errors.InDoubt: Outcome(503, errno.EIO, LATER),
-    errors.Broken: Outcome(500, errno.EIO, FAULT),
-    errors.Corrupt: Outcome(500, errno.EIO, FAULT),
-    errors.StoreFailed: Outcome(500, errno.EIO, FAULT),
-    errors.UnknownFailure: Outcome(500, errno.EIO, FAULT),
+    kind: Outcome(status, ERRNOS[kind], exit, kind in _RETRIED)
+    for kind, (status, exit) in _ROWS.items()
 }
 
 
@@ -93,12 +107,3 @@ def outcome_of(error: KeelError) -> Outcome:
         if kind in OUTCOMES:
             return OUTCOMES[kind]
     raise AssertionError("every error is a KeelError")
-
-
-def known(error: Exception) -> KeelError:
-    """The error itself if it is ours; anything else is logged and becomes an id."""
-    if isinstance(error, KeelError):
-        return error
-    number = uuid.uuid4().hex
-    _log.error("unexpected failure %s", number, exc_info=error)
-    return errors.UnknownFailure(f"an unexpected failure; it is in the log as {number}")
