@@ -2,8 +2,9 @@
 
 A space may use what it was granted of its tenant's limit without touching the tenant's row, so
 that many sessions of one tenant write side by side. When a grant is used up the space draws a
-slice, the smaller the nearer the limit. When the tenant has nothing left to grant, `settle_tenant`
-takes back what other spaces hold unused, and the write is tried again: only then is it refused.
+slice, the smaller the nearer the limit. When the tenant has nothing left to grant, the write is
+tried again behind `settle_tenant`, which takes back what other spaces hold unused, in one
+transaction: only then is it refused.
 
 Lock order: spaces by id, then the tenant.
 """
@@ -31,14 +32,12 @@ LOCK_TENANT: Final = Statement(
                 FOR NO KEY UPDATE""",
 )
 GRANT: Final = Statement("UPDATE tenants SET granted_bytes = ?2, granted_nodes = ?3 WHERE id = ?1")
-LOCK_SPACES: Final = Statement(
-    """SELECT id, bytes + trash_bytes, nodes + trash_nodes, granted_bytes, granted_nodes, own_limits
-       FROM spaces WHERE tenant = ?1 AND kind <> 'snapshot' AND deleted_ns IS NULL ORDER BY id""",
-    postgres="""SELECT id, bytes + trash_bytes, nodes + trash_nodes, granted_bytes, granted_nodes,
-           own_limits
-       FROM spaces WHERE tenant = ?1 AND kind <> 'snapshot' AND deleted_ns IS NULL ORDER BY id
-       FOR NO KEY UPDATE""",
-)
+_SPACES: Final = """SELECT id, bytes + trash_bytes, nodes + trash_nodes, granted_bytes,
+           granted_nodes, own_limits
+       FROM spaces WHERE tenant = ?1 AND kind <> 'snapshot' AND deleted_ns IS NULL ORDER BY id"""
+LOCK_SPACES: Final = Statement(_SPACES, postgres=f"{_SPACES} FOR NO KEY UPDATE")
+#: Behind the lock of the tenant, for which the writer of a space that came late may be waiting.
+LOCK_LATE_SPACES: Final = Statement(_SPACES, postgres=f"{_SPACES} FOR NO KEY UPDATE NOWAIT")
 SET_GRANT: Final = Statement(
     "UPDATE spaces SET granted_bytes = ?3, granted_nodes = ?4 WHERE tenant = ?1 AND id = ?2"
 )
@@ -117,14 +116,17 @@ def _drawn(
 def settle_tenant(tx: Tx) -> None:
     """Takes back what the spaces of the tenant hold unused."""
     rows = tx.all(LOCK_SPACES)
-    tx.one(LOCK_TENANT)
+    tenant = tx.one(LOCK_TENANT)
+    assert tenant is not None
     changed: list[Row] = []
-    all_bytes = all_nodes = 0
+    # Differences, not sums: a space that was made while the locks were waited for, and has drawn
+    # already, is none of the rows, and what it holds stays granted.
+    all_bytes, all_nodes = tenant[1:]
     for id_, bytes_, nodes, granted_bytes, granted_nodes, _own in rows:
         new_bytes = None if granted_bytes is None else bytes_
         new_nodes = None if granted_nodes is None else nodes
-        all_bytes += new_bytes or 0
-        all_nodes += new_nodes or 0
+        all_bytes += (new_bytes or 0) - (granted_bytes or 0)
+        all_nodes += (new_nodes or 0) - (granted_nodes or 0)
         if (new_bytes, new_nodes) != (granted_bytes, granted_nodes):
             changed.append((id_, new_bytes, new_nodes))
     tx.many(SET_GRANT, changed)

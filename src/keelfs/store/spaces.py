@@ -11,6 +11,7 @@ from keelfs.store.copying import clone_space
 from keelfs.store.database import Row, Statement, Tx
 from keelfs.store.ledger import (
     GRANT,
+    LOCK_LATE_SPACES,
     LOCK_SPACES,
     LOCK_TENANT,
     decoded,
@@ -201,9 +202,7 @@ def set_space_limits(tx: Tx, space: int, own: Limits, limits: Limits) -> Limits:
 
 def set_tenant_limits(tx: Tx, own: Limits, limits: Limits) -> None:
     """Sets a tenant's limits, and grants each of its spaces just what it uses."""
-    rows = tx.all(LOCK_SPACES)
-    if tx.one(LOCK_TENANT) is None:
-        raise NotFound("there is no tenant of this name")
+    rows = _locked_ledger(tx)
     tx.do(SET_TENANT_LIMITS, encoded(own))
     base = limits.narrowed(for_spaces(own))
     all_bytes = all_nodes = 0
@@ -215,6 +214,16 @@ def set_tenant_limits(tx: Tx, own: Limits, limits: Limits) -> None:
         updates.append((id_, encoded(base.narrowed(decoded(text))), *granted))
     tx.many(SET_ALL, updates)
     tx.do(GRANT, all_bytes, all_nodes)
+
+
+def _locked_ledger(tx: Tx) -> list[Row]:
+    """Every space of the tenant, locked together with the tenant itself."""
+    tx.all(LOCK_SPACES)
+    if tx.one(LOCK_TENANT) is None:
+        raise NotFound("there is no tenant of this name")
+    # While locks were waited for a space may have been made; from now on none can be. If it is in
+    # use already, all of this starts anew.
+    return tx.all(LOCK_LATE_SPACES)
 
 
 def tenant_usage(tx: Tx) -> Usage:
@@ -246,10 +255,7 @@ def delete_space(tx: Tx, space: int, now_ns: int) -> None:
 
 def delete_tenant(tx: Tx, now_ns: int) -> None:
     """Gives the tenant's name back and marks all its spaces as deleted."""
-    rows = tx.all(LOCK_SPACES)
-    if tx.one(LOCK_TENANT) is None:
-        raise NotFound("there is no tenant of this name")
-    for row in rows:
+    for row in _locked_ledger(tx):
         tx.do(DELETE_IMAGES, row[0], now_ns)
         tx.do(FORGET_IMAGES, row[0])
         tx.do(DELETE_SPACE, row[0], now_ns, f"deleted {row[0]}")

@@ -8,11 +8,11 @@ tenant's allowance used up is tried again after the unused parts of it were take
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from keelfs.errors import InDoubt, TooLarge
 from keelfs.model import Data, Limits, Principal
-from keelfs.ops import Append, Checksum, Once, Op, Patch, Truncate, unwrapped
+from keelfs.ops import Append, Batch, Checksum, Once, Op, Patch, Truncate, Within, unwrapped
 from keelfs.ports import Clock
 from keelfs.store.content import Staged, prepare
 from keelfs.store.database import Database, Tx
@@ -23,9 +23,6 @@ from keelfs.store.tree import ask_ahead
 from keelfs.store.view import View
 
 T = TypeVar("T")
-
-#: Attempts to find room by taking back unused allowances, when others keep drawing them.
-SETTLEMENTS: Final = 8
 
 
 class SpaceVolume:
@@ -52,7 +49,8 @@ class SpaceVolume:
     def perform(self, op: Op[T], /) -> T:
         """The operation's answer, wholly done and committed, or an error and nothing done."""
         if not op.mutates:
-            return self._database.read(self.tenant, lambda tx: op.run(self.reading(tx)))
+            look = self._database.snapshot if _is_batch(op) else self._database.read
+            return look(self.tenant, lambda tx: op.run(self.reading(tx)))
         self._check_batch(op)
         staged: list[Staged] = []
 
@@ -118,15 +116,20 @@ class SpaceVolume:
 
     def write(self, work: Callable[[Tx], T]) -> T:
         """Runs work that changes this space, finding room in the tenant's allowance if need be."""
-        attempts = SETTLEMENTS
-        while True:
-            try:
-                return self._database.write(self.tenant, work)
-            except Unsettled as error:
-                attempts -= 1
-                if not attempts:
-                    raise error.refusal from None
-                self._database.write(self.tenant, settle_tenant)
+        try:
+            return self._database.write(self.tenant, work)
+        except Unsettled:
+            pass
+
+        def settled(tx: Tx) -> T:
+            # No space of the tenant can change meanwhile: what is refused now is refused rightly.
+            settle_tenant(tx)
+            return work(tx)
+
+        try:
+            return self._database.write(self.tenant, settled)
+        except Unsettled as error:
+            raise error.refusal from None
 
     def writing(self, tx: Tx) -> View:
         """A view that changes the space; whoever uses it calls `flush` of its scope last."""
@@ -177,3 +180,10 @@ def _ask_ahead(view: View, op: Op[Any]) -> None:
         reading = isinstance(op, Append | Patch | Truncate | Checksum)
         for path in op.paths():
             ask_ahead(view, path, reading=reading)
+
+
+def _is_batch(op: Op[Any]) -> bool:
+    """Whether a reading operation asks several things, which must be answered at one moment."""
+    while isinstance(op, Within):
+        op = op.op
+    return isinstance(op, Batch)
