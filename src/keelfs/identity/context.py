@@ -20,6 +20,7 @@ from keelfs.grant import Agent, Grant, Role, Session, Token, checked_grant, refu
 from keelfs.ident import uuid7
 from keelfs.identity.rights import AGENT_VERBS, MANAGED_BY, checked_verbs
 from keelfs.identity.secret import hash_of, new_secret, text_of
+from keelfs.model import Usage
 from keelfs.ops import Op
 from keelfs.path import VPath
 from keelfs.ports import Handler
@@ -181,6 +182,12 @@ class Context:
 
     def may_set_limits(self) -> None:
         self._may("set_limits")
+
+    def tenant_usage(self) -> Usage:
+        """The sums over all spaces tell of everybody's sessions, so only whole operators see."""
+        if self._below is not None:
+            raise PermissionDenied("only an operator of the whole tenant sees its usage")
+        return self._registry.tenant_usage(self._tenant)
 
     # -- tokens
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from keelfs.errors import NotFound
 from keelfs.grant import Agent, Session, Token
-from keelfs.model import Limits, Principal
+from keelfs.model import Limits, Principal, Usage
 from keelfs.ports import Clock
 from keelfs.store import agents, sessions, spaces, tokens
 from keelfs.store.database import Database
@@ -105,6 +105,9 @@ class Registry:
         home.fork("session", session.id, at, lambda tx: sessions.add_session(tx, session))
 
     # -- spaces
+
+    def tenant_usage(self, tenant: int) -> Usage:
+        return self._database.read(tenant, spaces.tenant_usage)
 
     def home(self, tenant: int, found: Resolved, principal: Principal) -> SpaceHome:
         """The space that `resolve` found, opened without asking again unless limits changed."""

@@ -28,6 +28,8 @@ class Answer(Struct):
     #: Read and sent one by one; `size` is their sum, None where nobody knows it yet.
     blocks: Iterator[bytes] | None = None
     size: int | None = None
+    #: Whether to wait for a block may take long.
+    slow: bool = False
 
 
 class Later(Struct):

@@ -152,7 +152,8 @@ class Application:
     async def _send_blocks(self, answer: Answer, send: Send) -> None:
         assert answer.blocks is not None
         ahead = answer.blocks
-        while (block := await self._crew.run(next, ahead, b"")) != b"":
+        run = self._crew.run_patient if answer.slow else self._crew.run
+        while (block := await run(next, ahead, b"")) != b"":
             async with asyncio.timeout(self._bounds.patience_s + len(block) / 1024):
                 await send({"type": "http.response.body", "body": block, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -7,7 +7,7 @@ misspelled field would otherwise be ignored in silence.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -226,24 +226,3 @@ class ReadQuery(Struct, kw_only=True):
 
 class DeleteQuery(Struct, kw_only=True):
     recursive: bool = False
-
-
-class FilePatch(Sent):
-    content: str
-    #: A number of bytes from the beginning, or "end".
-    offset: Annotated[int, Meta(ge=0)] | Literal["end"]
-    encoding: str | None = None
-
-
-class PatchQuery(Struct, kw_only=True):
-    offset: Annotated[str, Meta(pattern="^([0-9]{1,18}|end)$")] | None = None
-
-
-class Written(Struct):
-    """What is there after bytes were taken in."""
-
-    path: str
-    size_bytes: int
-    revision: int
-    #: None where only a part of the bytes is new: ask for the checksum if you need it.
-    sha256: str | None

@@ -11,7 +11,7 @@ import re
 from typing import Final
 
 from keelfs.errors import Conflict, Missing
-from keelfs.model import ABSENT, ANY, Expect, Stat
+from keelfs.model import ABSENT, ANY, Expect, Kind, Stat
 from keelfs.path import VPath
 from keelfs.surfaces.rest.answer import Header
 from keelfs.surfaces.rest.request import HttpRefusal, Request
@@ -41,6 +41,9 @@ def expected(request: Request, space: Workspace, path: VPath) -> Expect:
         return ANY
     if match is None and none_match is not None and none_match.strip() == "*":
         return ABSENT
+    if match is not None and (only := _TAG.fullmatch(match.strip())) and not only[1]:
+        # Nothing is looked at, so that a repeat under the same key is the same request.
+        return _pinned(only)
     stat = _present(space, path)
     if match is not None:
         return _matched(match, stat)
@@ -55,6 +58,11 @@ def _matched(given: str, stat: Stat | None) -> Stat:
     if given.strip() == "*" or any(_is(stat, tag) for tag in _tags(given)):
         return stat
     raise Conflict("the file is not what was expected", expected=given, actual=stat.revision)
+
+
+def _pinned(tag: re.Match[str]) -> Stat:
+    """As much of a file as its tag says, which is all that an expectation asks for."""
+    return Stat(kind=Kind.FILE, id=bytes.fromhex(tag[2]), size=0, revision=int(tag[3]), mode=0)
 
 
 def _present(space: Workspace, path: VPath) -> Stat | None:

@@ -18,10 +18,10 @@ from keelfs.identity import Context
 from keelfs.model import ABSENT, Attrs, Data, Stat
 from keelfs.path import VPath
 from keelfs.surfaces.rest.answer import Answer, Header, json
-from keelfs.surfaces.rest.bodies import FilePatch, Written
 from keelfs.surfaces.rest.conditions import expected, is_known, tag_of
 from keelfs.surfaces.rest.dialect import creatable, unreserved
 from keelfs.surfaces.rest.encoding import decoded
+from keelfs.surfaces.rest.more_bodies import FilePatch, Written
 from keelfs.surfaces.rest.reach import changing, files_of, url_place
 from keelfs.surfaces.rest.request import HttpRefusal, Request
 from keelfs.workspace import Workspace
@@ -41,7 +41,8 @@ _SHOWN: Final = frozenset({
 _SHOWN_FAMILIES: Final = ("audio/", "video/")
 _RANGE: Final = re.compile(r"bytes=\s*([0-9]{0,18})-([0-9]{0,18})\s*")
 _MIME: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,126}/[a-z0-9][a-z0-9!#$&^_.+-]{0,126}")
-_GUARDS: Final[list[Header]] = [
+#: Headers of every answer that carries what somebody has stored.
+GUARDS: Final[list[Header]] = [
     (b"content-security-policy", b"sandbox; default-src 'none'"),
     (b"cache-control", b"private, no-cache"),
     (b"accept-ranges", b"bytes"),
@@ -64,7 +65,7 @@ def download(content: Pinned, path: VPath, request: Request) -> Answer:
     tag = tag_of(stat)
     if is_known(request, stat, ""):
         return Answer(304, [tag])
-    headers = [tag, *_GUARDS, *_naming(stat, path.name)]
+    headers = [tag, *GUARDS, *_naming(stat, path.name)]
     wanted = _range(request, stat, tag[1])
     if wanted is None:
         return _sent(content, 200, headers, 0, stat.size)
@@ -135,7 +136,7 @@ def _kind(stat: Stat, name: str) -> str:
 def create(space: Workspace, path: VPath, request: Request) -> Answer:
     """A new file out of the bytes of the body."""
     stat = space.write(path, request.source, ABSENT, key=request.key)
-    return _written(stat, path, 201)
+    return written(stat, path, 201)
 
 
 def update(space: Workspace, path: VPath, request: Request) -> Answer:
@@ -146,7 +147,7 @@ def update(space: Workspace, path: VPath, request: Request) -> Answer:
     expect = expected(request, space, path)
     data: Any = request.source
     work = (ops.Read(path, 0, 0), ops.Write(path, data, expect, parents=False))
-    return _written(_done(space, request, *work), path, 200)
+    return written(_done(space, request, *work), path, 200)
 
 
 def put_raw(context: Context, request: Request) -> Answer:
@@ -156,7 +157,7 @@ def put_raw(context: Context, request: Request) -> Answer:
     kind = (request.header(b"content-type") or "").partition(";")[0].strip().lower()
     mime = kind if _MIME.fullmatch(kind) and kind != "application/octet-stream" else None
     stat = space.write(path, request.source, expect, mime=mime, key=request.key)
-    return _written(stat, path, 201 if stat.revision == 1 else 200)
+    return written(stat, path, 201 if stat.revision == 1 else 200)
 
 
 def patch(context: Context, request: Request) -> Answer:
@@ -169,10 +170,10 @@ def patch(context: Context, request: Request) -> Answer:
     expect = expected(request, space, path)
     if at == "end":
         work = (ops.Read(path, 0, 0), ops.Append(path, data, expect, parents=False))
-        return _written(_done(space, request, *work), path, 200)
+        return written(_done(space, request, *work), path, 200)
     if at is None:
         raise HttpRefusal(400, "say where the bytes belong: offset=0, or offset=end")
-    return _written(space.patch(path, int(at), data, expect, key=request.key), path, 200)
+    return written(space.patch(path, int(at), data, expect, key=request.key), path, 200)
 
 
 def _done(space: Workspace, request: Request, *work: ops.Op[Any]) -> Stat:
@@ -181,6 +182,7 @@ def _done(space: Workspace, request: Request, *work: ops.Op[Any]) -> Stat:
     return stat
 
 
-def _written(stat: Stat, path: VPath, status: int) -> Answer:
-    body = Written(str(path), stat.size, stat.revision, stat.sha256)
+def written(stat: Stat, path: VPath | None, status: int) -> Answer:
+    """What is there now; without a path where only the store knows it."""
+    body = Written(None if path is None else str(path), stat.size, stat.revision, stat.sha256)
     return json(body, status, tag_of(stat))

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from keelfs.surfaces.rest import actions, agents, files, raw, tokens
+from keelfs.model import Limits, Usage
+from keelfs.surfaces.rest import (
+    actions,
+    agents,
+    archives,
+    batch,
+    files,
+    history,
+    raw,
+    recovery,
+    room,
+    tokens,
+)
 from keelfs.surfaces.rest.bodies import (
     AgentBody,
     Deleted,
     DeleteQuery,
-    FilePatch,
     FileStat,
     FileUpdate,
     GrepAnswer,
@@ -21,13 +32,33 @@ from keelfs.surfaces.rest.bodies import (
     NewSession,
     NewToken,
     PageQuery,
-    PatchQuery,
     PathBody,
     ReadQuery,
     SessionBody,
     SessionFile,
     TokenBody,
     TwoPaths,
+)
+from keelfs.surfaces.rest.more_bodies import (
+    ArchiveQuery,
+    BatchAnswer,
+    BatchBody,
+    ChangesQuery,
+    DiffQuery,
+    FilePatch,
+    HistoryQuery,
+    ImportAnswer,
+    ImportQuery,
+    NewLimits,
+    PatchQuery,
+    PathQuery,
+    RestoreBody,
+    SnapshotBody,
+    SnapshotName,
+    TrashedBody,
+    UndoBody,
+    Undone,
+    UntrashBody,
     Written,
 )
 from keelfs.surfaces.rest.table import Handler, Route
@@ -92,6 +123,43 @@ def _raw() -> list[Route]:
     ]
 
 
+def _time() -> list[Route]:
+    return [
+        _route("GET", f"{FS}/_/history/{{path...}}", history.history, query=HistoryQuery,
+               answer=Listing, says_as="read"),
+        _route("POST", f"{FS}/_/restore", history.restore, body=RestoreBody, answer=Written,
+               says_as="update"),
+        _route("GET", f"{FS}/_/diff/{{path...}}", history.diff, query=DiffQuery, says_as="read"),
+        _route("GET", f"{FS}/_/changes", history.changes, query=ChangesQuery, answer=Listing),
+        _route("POST", f"{FS}/_/undo", history.undo, body=UndoBody, answer=Undone),
+        _route("GET", f"{FS}/_/trash", recovery.list_trash, query=PageQuery, answer=Listing),
+        _route("POST", f"{FS}/_/trash", recovery.trash, body=PathBody, answer=TrashedBody),
+        _route("POST", f"{FS}/_/untrash", recovery.untrash, body=UntrashBody, answer=Written),
+        _route("DELETE", f"{FS}/_/trash/{{item}}", recovery.purge, answer=Deleted),
+        _route("GET", f"{FS}/_/snapshots", recovery.list_snapshots, answer=Listing),
+        _route("POST", f"{FS}/_/snapshots", recovery.snapshot, body=SnapshotName,
+               answer=SnapshotBody, status=201),
+        _route("DELETE", f"{FS}/_/snapshots/{{name}}", recovery.drop_snapshot, answer=Deleted),
+        _route("POST", f"{FS}/_/rollback", recovery.rollback, body=SnapshotName,
+               answer=SnapshotBody),
+    ]  # fmt: skip
+
+
+def _whole() -> list[Route]:
+    return [
+        _route("POST", f"{FS}/_/batch", batch.batch, body=BatchBody, answer=BatchAnswer,
+               says_as="batch"),
+        _route("GET", f"{FS}/_/usage", room.usage, query=PathQuery, answer=Usage),
+        _route("GET", f"{SESSION}/limits", room.show_limits, answer=Limits),
+        _route("PUT", f"{SESSION}/limits", room.set_limits, body=NewLimits, answer=Limits),
+        _route("GET", "/v1/tenant/usage", room.tenant_usage, answer=Usage),
+        _route("GET", f"{FS}/_/archive/{{path...}}", archives.download_archive,
+               query=ArchiveQuery),
+        _route("POST", f"{FS}/_/import/{{path...}}", archives.import_archive, intake="stream",
+               query=ImportQuery, answer=ImportAnswer, status=201),
+    ]  # fmt: skip
+
+
 def _management() -> list[Route]:
     return [
         _route("GET", AGENTS, agents.list_agents, query=PageQuery, answer=Listing),
@@ -113,4 +181,4 @@ def _management() -> list[Route]:
     ]  # fmt: skip
 
 
-ROUTES: Final = (*_files(), *_actions(), *_raw(), *_management())
+ROUTES: Final = (*_files(), *_actions(), *_raw(), *_time(), *_whole(), *_management())
