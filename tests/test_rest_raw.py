@@ -1,4 +1,4 @@
-"""Files as bytes over HTTP: streams both ways, ranges, conditions, and headers a browser is safe with."""
+"""Files as bytes over HTTP: streams both ways, ranges, conditions, headers safe for browsers."""
 
 from __future__ import annotations
 
