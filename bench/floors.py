@@ -61,7 +61,7 @@ class Floor(Protocol):
 _TABLES: Final = (
     "CREATE TABLE files (path {text} PRIMARY KEY, data {blob} NOT NULL)",
     """CREATE TABLE chunks (file {int} NOT NULL, number {int} NOT NULL, data {blob} NOT NULL,
-       PRIMARY KEY (file, number)){without}""",
+       PRIMARY KEY (file, number))""",
     """CREATE TABLE nodes (tree {int} NOT NULL, id {int} NOT NULL, kind {int} NOT NULL,
        mode {int} NOT NULL, size {int} NOT NULL, mtime {int} NOT NULL, content {int},
        PRIMARY KEY (tree, id)){without}""",

@@ -113,7 +113,7 @@ def test_relaxed_durability_loses_the_last_writes_and_nothing_else(states: list[
 
 
 def test_a_store_that_does_not_sync_is_convicted(states: list[Picture]) -> None:
-    result = _surveyed(_life(_hasty), states, 60)
+    result = _surveyed(_life(_hasty), states, 120)
     assert {Verdict.LOST, Verdict.CORRUPT} <= set(result.counts), result
 
 

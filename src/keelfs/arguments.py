@@ -93,8 +93,10 @@ def checked(op: ops.Op[T]) -> ops.Op[T]:
         raise InvalidArgument(f"operations are made by keelfs.ops, not {type(op).__name__}")
     if isinstance(op, ops.Batch):
         return cast(ops.Op[T], with_fields(op, ops=_each(op.ops)))
-    for name, check in _checks(type(op)):
-        check(name, getattr(op, name))
+    for name, check, usual in _checks(type(op)):
+        value = getattr(op, name)
+        if value is not usual:
+            check(name, value)
     data: object = getattr(op, "data", b"")
     return op if type(data) is bytes else with_fields(op, data=carried(data))
 
@@ -208,20 +210,14 @@ _RULES: Final[dict[str, Check]] = {
 }  # fmt: skip
 
 
-def _optional(check: Check, name: str, value: object) -> None:
-    if value is not None:
-        check(name, value)
-
-
 @cache
-def _checks(operation: type[ops.Op[Any]]) -> tuple[tuple[str, Check], ...]:
-    """The checks of one class of operations; a field whose default is None may stay None."""
-    found: list[tuple[str, Check]] = []
+def _checks(operation: type[ops.Op[Any]]) -> tuple[tuple[str, Check, Any], ...]:
+    """The checks of one class of operations, and the value that needs none: a field's default."""
+    found: list[tuple[str, Check, Any]] = []
     for field in fields(operation):
         check = _RULES.get(field.name)
         if field.name == "after" and field.default is not None:
             check = natural
         if check is not None:
-            check = partial(_optional, check) if field.default is None else check
-            found.append((field.name, check))
+            found.append((field.name, check, field.default))
     return tuple(found)

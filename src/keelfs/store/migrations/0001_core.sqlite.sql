@@ -127,6 +127,7 @@ CREATE TABLE strands (
 ) STRICT;
 CREATE INDEX strands_freed ON strands (tenant, freed_ns) WHERE freed_ns IS NOT NULL;
 
+-- With row ids: a search in a tree without them reads every row that it compares with, bytes and all.
 CREATE TABLE chunks (
     tenant   INTEGER NOT NULL,
     strand   INTEGER NOT NULL,
@@ -134,7 +135,7 @@ CREATE TABLE chunks (
     checksum INTEGER NOT NULL,
     data     BLOB    NOT NULL,
     PRIMARY KEY (tenant, strand, start)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE TABLE revisions (
     tenant   INTEGER NOT NULL,
