@@ -29,8 +29,12 @@ torture: $(STAMP)
 serve: $(STAMP)
 	$(BIN)/keelfs serve --data data
 
-bench: $(STAMP)
+bench: $(VENV)/.bench
 	$(BIN)/python -m bench
+
+$(VENV)/.bench: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
+	touch $@
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
