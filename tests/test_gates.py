@@ -65,6 +65,7 @@ MUTATIONS: list[Op[Any]] = [
     ops.Link(PATH, "/new"),
     ops.Remove(PATH),
     ops.Move(PATH, "/new"),
+    ops.Transfer(PATH, "/new"),
     ops.Copy(PATH, "/new"),
     ops.SetAttrs(PATH, Attrs(mode=0o600)),
     ops.Restore(PATH, 1),

@@ -37,6 +37,9 @@ class BinaryReader(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
+#: As many digits of a composed journal as anybody mounts spaces.
+MAX_NUMBER_BITS: Final = 4096
+
 #: What a caller may pass where bytes are wanted.
 Given = str | bytes | bytearray | memoryview | Iterable[bytes] | BinaryReader | Source
 
@@ -133,6 +136,13 @@ def natural(name: str, value: object) -> None:
         raise InvalidArgument(f"{name} is 0 or more, not {value}")
 
 
+def _number(name: str, value: object) -> None:
+    """A number of the journal; those of a composed tree are longer than any database's."""
+    if type(value) is int and 0 <= value < 1 << MAX_NUMBER_BITS:
+        return
+    natural(name, value)
+
+
 def text(name: str, value: object) -> None:
     if not isinstance(value, str):
         raise InvalidArgument(f"{name} is text, not {type(value).__name__}")
@@ -201,7 +211,7 @@ _ATTRS: Final[dict[str, Check]] = {
 _RULES: Final[dict[str, Check]] = {
     "path": place, "to": place,
     "follow": flag, "parents": flag, "exist_ok": flag, "recursive": flag, "replace": flag,
-    "offset": natural, "length": natural, "size": natural, "revision": natural, "seq": natural,
+    "offset": natural, "length": natural, "size": natural, "revision": natural, "seq": _number,
     "before": natural, "mode": natural, "rdev": natural, "limit": _page,
     "after": text, "mime": text, "target": text, "name": text, "trash_id": text,
     "key": lambda _, key: check_key(key),
@@ -217,7 +227,7 @@ def _checks(operation: type[ops.Op[Any]]) -> tuple[tuple[str, Check, Any], ...]:
     for field in fields(operation):
         check = _RULES.get(field.name)
         if field.name == "after" and field.default is not None:
-            check = natural
+            check = _number
         if check is not None:
             found.append((field.name, check, field.default))
     return tuple(found)

@@ -42,6 +42,7 @@ ERRNOS: Final[Mapping[type[KeelError], int]] = {
     errors.Busy: errno.EBUSY,
     errors.CrossDevice: errno.EXDEV,
     errors.ValidationFailed: errno.EINVAL,
+    errors.FragmentValidationError: errno.EINVAL,
     errors.NotUndoable: errno.EPERM,
     errors.Unsupported: errno.EOPNOTSUPP,
     errors.LimitExceeded: errno.EDQUOT,

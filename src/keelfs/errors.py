@@ -14,7 +14,9 @@ spelling. The message says what is wrong, `remedy` what to do about it.
     │                                                  InvalidPattern, LinkLoop, DanglingLink
     ├── Refused            ask for permission:         NotAuthenticated, PermissionDenied,
     │                                                  ReadOnly, Busy, CrossDevice,
-    │                                                  ValidationFailed, NotUndoable, Unsupported
+    │                                                  ValidationFailed with
+    │                                                  FragmentValidationError, NotUndoable,
+    │                                                  Unsupported
     ├── LimitExceeded      free or ask for room:       QuotaExceeded, TooLarge
     ├── Unavailable        retry later:                StoreBusy, StoreFull, DeadlineExceeded,
     │                                                  RateLimited, StoreClosed, InDoubt
@@ -23,7 +25,7 @@ spelling. The message says what is wrong, `remedy` what to do about it.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 
 class KeelError(Exception):
@@ -238,11 +240,41 @@ class CrossDevice(Refused):
     remedy = "Use transfer(), which says whether it is atomic."
 
 
+class Problem(NamedTuple):
+    """One thing that a validator has found."""
+
+    #: Counted from 1; None where the content has no lines.
+    line: int | None
+    #: What the entry says it is; None if it does not say.
+    type: str | None
+    #: Where in the entry, such as `steps[0]`; None for all of it.
+    field: str | None
+    #: What was expected there, and what was found.
+    expected: str
+
+    def __str__(self) -> str:
+        where = [] if self.line is None else [f"line {self.line}"]
+        where += [] if self.type is None else [f"type {self.type!r}"]
+        where += [] if self.field is None else [f"field {self.field!r}"]
+        return f"{', '.join(where)}: {self.expected}" if where else self.expected
+
+
 class ValidationFailed(Refused):
     """The content does not pass the validator of this path."""
 
     code = "validation_failed"
     remedy = "Correct the content as the message says; nothing was written."
+
+    def __init__(self, message: str | None = None, *, problems: tuple[Problem, ...] = ()) -> None:
+        super().__init__(message)
+        #: What is wrong where, as far as the validator can tell.
+        self.problems = problems
+
+
+class FragmentValidationError(ValidationFailed):
+    """Some lines of the file hold no valid fragments."""
+
+    code = "fragment_validation_failed"
 
 
 class NotUndoable(Refused):

@@ -168,6 +168,13 @@ class Trashed(Struct, frozen=True, kw_only=True):
     expires_ns: int
 
 
+class Transferred(Struct, frozen=True, kw_only=True):
+    """What has arrived, and whether it came and left in one transaction."""
+
+    stat: Stat
+    atomic: bool
+
+
 class Snapshot(Struct, frozen=True, kw_only=True):
     """A named state of a whole space."""
 

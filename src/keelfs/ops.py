@@ -23,6 +23,7 @@ from keelfs.errors import AlreadyExists, InvalidArgument, IsADirectory, KeelErro
 from keelfs.model import (
     ABSENT,
     ANY,
+    END_OF_JOURNAL,
     Attrs,
     Change,
     Content,
@@ -35,6 +36,7 @@ from keelfs.model import (
     Revision,
     Snapshot,
     Stat,
+    Transferred,
     Trashed,
     Usage,
 )
@@ -288,6 +290,27 @@ class Move(_Mutation[Stat], frozen=True):
         )
 
 
+class Transfer(_Mutation[Transferred], frozen=True):
+    """A move that may lead from one volume of a composed tree into another."""
+
+    places: ClassVar[tuple[str, ...]] = ("path", "to")
+    path: Place
+    to: Place
+    replace: bool = False
+    recursive: bool = False
+    parents: bool = False
+
+    def run(self, volume: Volume) -> Transferred:
+        self.check_kind(volume.stat(parse(self.path), False))
+        stat = volume.move(parse(self.path), parse(self.to), self.replace, self.parents, ANY)
+        return Transferred(stat=stat, atomic=True)
+
+    def check_kind(self, stat: Stat) -> None:
+        """Refuses a directory, unless it was said that one is meant."""
+        if stat.is_directory and not self.recursive:
+            raise IsADirectory("pass recursive=True to transfer a directory")
+
+
 class Copy(_Mutation[Stat], frozen=True):
     places: ClassVar[tuple[str, ...]] = ("path", "to")
     path: Place
@@ -413,7 +436,7 @@ class Undo(_Mutation[Sequence[int]], frozen=True):
     seq: int
 
     def run(self, volume: Volume) -> Sequence[int]:
-        return volume.undo(self.seq)
+        return volume.undo(min(self.seq, END_OF_JOURNAL))
 
 
 class Changes(Op[Page[Change]], frozen=True):
@@ -422,7 +445,7 @@ class Changes(Op[Page[Change]], frozen=True):
     limit: int = 1000
 
     def run(self, volume: Volume) -> Page[Change]:
-        return volume.changes(parse(self.path), self.after, self.limit)
+        return volume.changes(parse(self.path), min(self.after, END_OF_JOURNAL), self.limit)
 
 
 class GetUsage(Op[Usage], frozen=True):

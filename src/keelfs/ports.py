@@ -19,7 +19,8 @@ What holds for every verb:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from keelfs.model import (
@@ -58,6 +59,27 @@ class Handler(Protocol):
 
     def perform(self, op: Op[T], /) -> T:
         """The operation's answer, wholly done, or an error and nothing done."""
+        ...
+
+
+class Joinable(Handler, Protocol):
+    """A handler that can do its part of an operation in one transaction with others."""
+
+    @property
+    def store(self) -> object:
+        """Equal for handlers that can be in one transaction."""
+        ...
+
+    def readied(self, op: Op[T], /) -> AbstractContextManager[Op[T]]:
+        """The operation with its data made ready outside of any transaction; what was made ready
+        is dropped if the block fails.
+        """
+        ...
+
+    def together(self, others: Sequence[Joinable], work: Callable[[Sequence[Volume]], T], /) -> T:
+        """Runs `work` on the volumes of this handler and of others of the same store, in one
+        transaction; it may be run again from the start.
+        """
         ...
 
 
@@ -173,6 +195,15 @@ class Volume(Protocol):
         `recursive` (`IsADirectory`), its links are copied as links. A taken place as for `move`,
         but a file copied onto a file becomes its next revision. Onto itself: nothing changes. A
         directory into itself: `InvalidArgument`. `expect` is judged on what is at `to`.
+        """
+        ...
+
+    def receive(self, source: Volume, path: VPath, to: VPath, replace: bool, parents: bool) -> Stat:
+        """Makes at `to` what another volume of the same transaction holds at `path`.
+
+        Links at either end are not followed. A taken place as for `move`. The bytes are shared;
+        nodes keep revision, times and attributes, get identities of their own and begin their
+        history anew. In the journal it is a copy from outside. The source is not changed.
         """
         ...
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from msgspec.structs import replace as with_fields
 
 from keelfs import ops
-from keelfs.arguments import flag, natural
+from keelfs.arguments import checked, flag
 from keelfs.errors import InvalidArgument
 from keelfs.model import END_OF_JOURNAL, Change, ChangeKind, Kind, Page
 from keelfs.path import VPath
@@ -63,7 +63,7 @@ class Watcher:
         if after is None:
             self.cursor = self._end()
         else:
-            natural("after", after)
+            checked(ops.Changes(path, after))
             self.cursor = after
 
     def _end(self) -> int:
@@ -74,7 +74,8 @@ class Watcher:
         """The next changes that pass; none when there are none, or none that pass."""
         page = self._perform(ops.Changes(self._path, self.cursor))
         reached = self.cursor if page.next is None else int(page.next)
-        self.behind, self.cursor = reached > self.cursor, reached
+        # The cursor of a composed tree may be handed in with a mark that the answer has not.
+        self.behind, self.cursor = reached != self.cursor, reached
         if self.behind:
             self._pause = FIRST_PAUSE
         seen = (self._narrowed(change) for change in page.items)

@@ -17,7 +17,20 @@ from keelfs.across import Across
 from keelfs.arguments import BLOCK, Given, natural, text
 from keelfs.door import Place, spell
 from keelfs.errors import InvalidArgument, LinkLoop, NotADirectory, NotFound
-from keelfs.model import ANY, MAX_PAGE, Attrs, Data, Entry, Expect, Kind, Limits, Page, Stat, Usage
+from keelfs.model import (
+    ANY,
+    MAX_PAGE,
+    Attrs,
+    Data,
+    Entry,
+    Expect,
+    Kind,
+    Limits,
+    Page,
+    Stat,
+    Transferred,
+    Usage,
+)
 from keelfs.path import ROOT, parse
 from keelfs.ports import Handler
 from keelfs.timeline import Timeline
@@ -210,6 +223,13 @@ class Workspace(Timeline, Across):
     ) -> Stat:  # fmt: skip
         """Copies a file, or with `recursive` a directory; bytes are shared, not copied."""
         return self.perform(ops.Copy(path, to, replace, recursive, parents, expect), key=key)
+
+    def transfer(
+        self, path: Place, to: Place, replace: bool = False, recursive: bool = False,
+        parents: bool = False, *, key: str | None = None,
+    ) -> Transferred:  # fmt: skip
+        """Moves an entry, also from one mount into another; the answer says whether at once."""
+        return self.perform(ops.Transfer(path, to, replace, recursive, parents), key=key)
 
     def symlink(
         self, target: str, path: Place, parents: bool = False, *, key: str | None = None

@@ -28,6 +28,7 @@ from keelfs.model import (
     Revision,
     Snapshot,
     Stat,
+    Transferred,
     Trashed,
     Usage,
 )
@@ -227,6 +228,12 @@ class Workspace:
         return await self._hop(
             self._sync.copy, path, to, replace, recursive, parents, expect, key=key
         )
+
+    async def transfer(
+        self, path: Place, to: Place, replace: bool = False, recursive: bool = False,
+        parents: bool = False, *, key: str | None = None,
+    ) -> Transferred:  # fmt: skip
+        return await self._hop(self._sync.transfer, path, to, replace, recursive, parents, key=key)
 
     async def symlink(
         self, target: str, path: Place, parents: bool = False, *, key: str | None = None

@@ -1,15 +1,18 @@
 """A gate that composes several trees into one, each mounted at a path of its own.
 
-An operation goes to the deepest mount that holds its paths, re-rooted there; one that would need
-two volumes is refused. Mount points, and the directories above them, always exist and cannot be
-removed or replaced. A link resolves inside the volume that holds it, so none leads from one mount
-into another. What has no path (the trash, snapshots, undo) is asked of the root volume.
+An operation goes to the deepest mount that holds its paths, re-rooted there. One that needs several
+is done in one transaction where all of them are in one store, and otherwise refused
+(`CrossDevice`), unless it is a transfer. Mount points, and the directories above them, always exist
+and cannot be removed or replaced. A link resolves inside the volume that holds it, so none leads
+from one mount into another. Snapshots are the root's; keys belong to the volume that did the work.
+
+What is found by looking through several mounts is put together in `keelfs.gates.looking`.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from typing import Any, Final, TypeVar, cast
 
 from msgspec.structs import replace as with_fields
@@ -22,15 +25,17 @@ from keelfs.errors import (
     InvalidArgument,
     IsADirectory,
     KeelError,
-    Missing,
     NotALink,
-    WrongKind,
+    Unsupported,
 )
+from keelfs.gates.carrying import carried
+from keelfs.gates.joint import Inside, Joint, joinable
+from keelfs.gates.looking import Looking
 from keelfs.gates.subtree import Subtree
-from keelfs.model import MAX_PAGE, Entry, Kind, Page, Stat, Trashed, Usage
+from keelfs.model import Stat, Transferred, Trashed
 from keelfs.ops import Op
-from keelfs.path import ROOT, VPath, parse, sort_key
-from keelfs.ports import Handler
+from keelfs.path import ROOT, VPath, parse
+from keelfs.ports import Handler, Joinable
 
 T = TypeVar("T")
 
@@ -40,6 +45,8 @@ _MET: Final[dict[tuple[type[Op[Any]], str], type[KeelError]]] = {
     (ops.Trash, "path"): Busy,
     (ops.Move, "path"): Busy,
     (ops.Move, "to"): Busy,
+    (ops.Transfer, "path"): Busy,
+    (ops.Transfer, "to"): Busy,
     (ops.Copy, "to"): Busy,
     (ops.Untrash, "to"): AlreadyExists,
     (ops.Link, "path"): IsADirectory,
@@ -55,6 +62,8 @@ _MET: Final[dict[tuple[type[Op[Any]], str], type[KeelError]]] = {
         )
     },
 }  # fmt: skip
+#: Operations that ask about more than the volume they name, if mounts lie below their path.
+_LOOKING: Final = (ops.GetStat, ops.List, ops.GetUsage, ops.Changes)
 
 
 class Mounts:
@@ -63,7 +72,9 @@ class Mounts:
     def __init__(self, root: Handler, mounts: Mapping[VPath, Handler]) -> None:
         if ROOT in mounts:
             raise InvalidArgument("nothing can be mounted at the root; it is the root tree's")
-        self._trees = {ROOT: root, **mounts}
+        #: The root first, the others in the order of their paths.
+        self._trees = {ROOT: root, **{path: mounts[path] for path in sorted(mounts, key=_parts)}}
+        self._first_names = {mount.parts[0] for mount in mounts}
         #: For each directory above a mount point, the names in it that lead to one.
         self._above: dict[VPath, set[str]] = {}
         for mount in mounts:
@@ -72,85 +83,34 @@ class Mounts:
                 self._above.setdefault(above, set()).add(mount.parts[depth])
         #: Directories that exist for the sake of a mount, whatever the volume knows of them.
         self._implied = self._above.keys() - self._trees.keys()
+        self._looking = Looking(self._trees, self._above, self.owner)
 
     def perform(self, op: Op[T], /) -> T:
         return cast(T, self._perform(op))
 
     def _perform(self, op: Op[Any]) -> object:
-        match op:
-            case ops.Within():
-                return self._view(op.base).perform(op.op)
-            case ops.GetStat() if parse(op.path) in self._above:
-                return self._stat(parse(op.path))
-            case ops.List() if parse(op.path) in self._above:
-                return self._list(parse(op.path), op.after, op.limit)
-            case ops.GetUsage() if parse(op.path) in self._implied:
-                return self._usage(parse(op.path))
-            case _:
-                mount = self._mount_of(op)
-                return _from_outside(op, self._passed_down(op, mount), mount)
+        if isinstance(op, ops.ListTrash) or self._looks_through(op):
+            return self._looking.answer(op)
+        owners = self._owners(op)
+        if len(owners) == 1:
+            (mount,) = owners
+            return self._passed_down(op, mount)
+        return self._together(op, owners) if op.mutates else self._one_by_one(op)
 
-    def _passed_down(self, op: Op[Any], mount: VPath) -> object:
-        """The answer of one volume. A directory that only a mount implies becomes a real one
-        before something is put into it; nobody can see the difference.
-        """
-        tree = self._trees[mount]
-        implied = {path for each in ops.unwrapped(op) for path in self._implied_by(each)}
-        for path in sorted(implied, key=lambda path: path.parts):
-            tree.perform(ops.Mkdir(path.below(mount), parents=True, exist_ok=True))
-        return tree.perform(op.seen_from(mount))
-
-    def _implied_by(self, op: Op[Any]) -> set[VPath]:
-        if not op.mutates or getattr(op, "parents", False) or not op.paths():
-            return set()
-        place = op.paths()[-1]
-        return {place, place.parent} & self._implied
-
-    def _owner(self, path: VPath) -> VPath:
+    def owner(self, path: VPath) -> VPath:
         """The deepest mount point that `path` lies at or below."""
-        for depth in range(len(path.parts), 0, -1):
-            mount = VPath(path.parts[:depth])
+        parts = path.parts
+        if not parts or parts[0] not in self._first_names:
+            return ROOT
+        for depth in range(len(parts), 0, -1):
+            mount = VPath(parts[:depth])
             if mount in self._trees:
                 return mount
         return ROOT
 
-    def _mount_of(self, op: Op[Any]) -> VPath:
-        """The one mount that can perform it; refuses what needs several."""
-        match op:
-            case ops.Batch():
-                owners = {self._mount_of(each) for each in op.ops}
-            case ops.Within():
-                owners = {self._owner(op.base)}
-                if op.base in self._above:
-                    raise CrossDevice("the sub-tree holds mount points")
-            case ops.Judged() | ops.Once():
-                return self._mount_of(op.op)
-            case _:
-                self._check_places(op)
-                owners = {self._owner(path) for path in op.paths()}
-        if len(owners) > 1:
-            raise CrossDevice
-        return owners.pop() if owners else ROOT
-
-    def _check_places(self, op: Op[Any]) -> None:
-        for field in op.places:
-            place = getattr(op, field)
-            if place is None:
-                continue
-            path = parse(place)
-            if path in self._above and isinstance(op, ops.GetStat | ops.List | ops.Copy):
-                raise CrossDevice("what lies here belongs to several volumes")
-            if path.is_root or (path not in self._trees and path not in self._above):
-                continue
-            met = _MET.get((type(op), field))
-            if isinstance(op, ops.Mkdir) and not op.exist_ok:
-                met = AlreadyExists
-            if met is not None:
-                raise met
-
-    def _view(self, base: VPath) -> Handler:
+    def view(self, base: VPath) -> Handler:
         """The composed tree below `base`."""
-        mount = self._owner(base)
+        mount = self.owner(base)
         tree = self._trees[mount]
         root = tree if base == mount else Subtree(tree, base.below(mount))
         inner = {
@@ -160,77 +120,213 @@ class Mounts:
         }
         return Mounts(root, inner) if inner else root
 
-    def _stat(self, path: VPath) -> Stat:
-        mount = self._owner(path)
-        try:
-            stat = self._trees[mount].perform(ops.GetStat(path.below(mount), follow=False))
-        except (Missing, WrongKind):
-            return _implied_directory(path)
-        return stat if stat.is_directory else _implied_directory(path)
+    def _looks_through(self, op: Op[Any]) -> bool:
+        return isinstance(op, _LOOKING) and parse(op.path) in self._above
 
-    def _usage(self, path: VPath) -> Usage:
-        mount = self._owner(path)
-        try:
-            return self._trees[mount].perform(ops.GetUsage(path.below(mount)))
-        except (Missing, WrongKind):
-            return Usage()
+    # -- who does it
 
-    def _list(self, path: VPath, after: str | None, limit: int) -> Page[Entry]:
-        """A page of the directory, with the names that lead to mounts merged in their places."""
-        page = self._list_below(path, after, limit)
-        entries = {entry.name: entry for entry in page.items}
-        for name in self._above[path]:
-            if after is not None and sort_key(name) <= sort_key(after):
+    def _owners(self, op: Op[Any]) -> set[VPath]:
+        """The mounts that it needs; refuses what no composition could do."""
+        match op:
+            case ops.Batch():
+                return set[VPath]().union(*(self._owners(each) for each in op.ops)) or {ROOT}
+            case ops.Judged() | ops.Once():
+                return self._owners(op.op)
+            case ops.Within():
+                inner = self.view(op.base) if op.base in self._above else None
+                if not isinstance(inner, Mounts):
+                    return {self.owner(op.base)}
+                return {self.owner(op.base.join(each)) for each in inner._owners(op.op)}
+            case _:
+                return self._owners_of_plain(op)
+
+    def _owners_of_plain(self, op: Op[Any]) -> set[VPath]:
+        if isinstance(op, ops.ListTrash):
+            return set(self._trees)
+        if self._looks_through(op):
+            path = parse(cast(ops.List, op).path)
+            return {self.owner(path), *(each for each in self._trees if each.is_within(path))}
+        numbered = self._looking.owner_of(op)
+        if numbered is not None:
+            return {numbered}
+        self._check_places(op)
+        owners = {self.owner(path) for path in op.paths()} or {ROOT}
+        if len(owners) > 1 and not isinstance(op, ops.Transfer):
+            raise CrossDevice
+        return owners
+
+    def _check_places(self, op: Op[Any]) -> None:
+        for field in op.places:
+            place = getattr(op, field)
+            if place is None:
                 continue
-            if page.next is not None and sort_key(name) > sort_key(page.next):
+            path = parse(place)
+            if path.parts and path.parts[0] not in self._first_names:
                 continue
-            stat = self._stat_of_mounted(path.child(name), entries.pop(name, None))
-            if stat is not None:
-                entries[name] = Entry(name, stat)
-        merged = sorted(entries.values(), key=lambda entry: sort_key(entry.name))
-        if len(merged) > limit:
-            return Page(merged[:limit], merged[limit - 1].name)
-        return Page(merged, page.next)
+            if path in self._above and isinstance(op, ops.Copy):
+                raise CrossDevice("what lies here belongs to several volumes")
+            if path.is_root or (path not in self._trees and path not in self._above):
+                continue
+            met = _MET.get((type(op), field))
+            if isinstance(op, ops.Mkdir) and not op.exist_ok:
+                met = AlreadyExists
+            if met is not None:
+                raise met
 
-    def _list_below(self, path: VPath, after: str | None, limit: int) -> Page[Entry]:
-        if not 1 <= limit <= MAX_PAGE:
-            raise InvalidArgument(f"a page has 1 to {MAX_PAGE} entries")
-        mount = self._owner(path)
-        try:
-            return self._trees[mount].perform(ops.List(path.below(mount), after, limit))
-        except (Missing, WrongKind):
-            return Page([])
+    # -- done by one
 
-    def _stat_of_mounted(self, path: VPath, known: Entry | None) -> Stat | None:
-        if path in self._trees:
+    def _passed_down(self, op: Op[Any], mount: VPath) -> object:
+        """The answer of one volume. A directory that only a mount implies becomes a real one
+        before something is put into it; nobody can see the difference.
+        """
+        tree = self._trees[mount]
+        if self._implied and op.mutates:
+            implied = {path for each in ops.unwrapped(op) for path in self._implied_by(each)}
+            for path in sorted(implied, key=_parts):
+                tree.perform(ops.Mkdir(path.below(mount), parents=True, exist_ok=True))
+        answer = tree.perform(self._placed(op, mount))
+        return answer if mount.is_root else self._from_outside(op, answer, mount)
+
+    def _implied_by(self, op: Op[Any]) -> set[VPath]:
+        if not op.mutates or getattr(op, "parents", False) or not op.paths():
+            return set()
+        place = op.paths()[-1]
+        return {place, place.parent} & self._implied
+
+    def _placed(self, op: Op[Any], mount: VPath) -> Op[Any]:
+        """The operation as the volume sees it that is mounted there."""
+        match op:
+            case ops.Judged():
+                return with_fields(op, op=self._placed(op.op, mount), at=op.at.join(mount))
+            case ops.Once():
+                return with_fields(op, op=self._placed(op.op, mount))
+            case ops.Batch():
+                return with_fields(op, ops=tuple(self._placed(each, mount) for each in op.ops))
+            case ops.Within() if not op.base.is_within(mount):
+                inner = cast(Mounts, self.view(op.base))
+                return inner._placed(op.op, mount.below(op.base))
+            case _:
+                local = self._looking.as_local(op, mount)
+                return local if mount.is_root else local.seen_from(mount)
+
+    def _from_outside(self, op: Op[Any], answer: object, mount: VPath) -> object:
+        """The answer, where it names something of the volume itself, as the composed tree does."""
+        match op:
+            case ops.Batch():
+                answers = zip(op.ops, cast(list[Any], answer), strict=True)
+                return [self._from_outside(each, inner, mount) for each, inner in answers]
+            case ops.Judged() | ops.Once():
+                return self._from_outside(op.op, answer, mount)
+            case ops.Trash():
+                return self._looking.trashed(cast(Trashed, answer), mount)
+            case ops.Changes() | ops.Undo():
+                return self._looking.numbered(op, answer, mount)
+            case _:
+                return answer
+
+    # -- done by several
+
+    def _one_by_one(self, op: Op[Any]) -> object:
+        """Questions to several volumes: no transaction makes their answers belong together."""
+        if isinstance(op, ops.Within):
+            return self.view(op.base).perform(op.op)
+        assert isinstance(op, ops.Batch)
+        answers: list[object] = []
+        for each in op.ops:
             try:
-                return self._trees[path].perform(ops.GetStat(ROOT))
-            except Missing:
-                # What is mounted here is gone, so nothing else may be seen in its place.
-                return None
-        if known is not None and known.stat.is_directory:
-            return known.stat
-        return _implied_directory(path)
+                answers.append(self._perform(each))
+            except KeelError as error:
+                error.operation = len(answers)
+                raise
+        return answers
+
+    def _together(self, op: Op[Any], owners: set[VPath]) -> object:
+        asked = {mount: self._trees[mount] for mount in self._trees if mount in owners}
+        partners = joinable(list(asked.values()))
+        if partners is not None:
+            return self._in_one_transaction(op, dict(zip(asked, partners, strict=True)))
+        if any(isinstance(each, ops.Batch) for each in _layers(op)):
+            raise CrossDevice(
+                "these operations need volumes of different stores, which no transaction spans; "
+                "perform them one by one"
+            )
+        return self._carried(op)
+
+    def _in_one_transaction(self, op: Op[Any], partners: dict[VPath, Joinable]) -> object:
+        with ExitStack() as stack:
+            ready = self._readied(op, partners, stack)
+
+            def work(volumes: Any) -> object:
+                joined = dict(zip(partners, volumes, strict=True))
+                inside = {**self._trees, **{at: Inside(joined[at]) for at in joined}}
+                root = inside.pop(ROOT)
+                return ready.run(Joint(Mounts(root, inside), joined))
+
+            first, *others = partners.values()
+            return first.together(others, work)
+
+    def _readied(self, op: Op[Any], partners: dict[VPath, Joinable], stack: ExitStack) -> Op[Any]:
+        """The operation with each part made ready by the volume that will do it."""
+        parts: dict[VPath, list[Op[Any]]] = {mount: [] for mount in partners}
+
+        def told_apart(each: Op[Any], mount: VPath) -> Op[Any]:
+            if mount in parts:
+                parts[mount].append(each)
+            return each
+
+        self._over_plain(op, told_apart, ROOT)
+        ready = {mount: iter(_made_ready(partners[mount], each, stack))
+                 for mount, each in parts.items()}  # fmt: skip
+        return self._over_plain(
+            op, lambda each, mount: next(ready[mount]) if mount in ready else each, ROOT
+        )
+
+    def _over_plain(
+        self, op: Op[Any], change: Callable[[Op[Any], VPath], Op[Any]], base: VPath
+    ) -> Op[Any]:
+        """The operation with the plain ones inside changed, each along with its mount."""
+        match op:
+            case ops.Batch():
+                each = tuple(self._over_plain(inner, change, base) for inner in op.ops)
+                return with_fields(op, ops=each)
+            case ops.Judged() | ops.Once():
+                return with_fields(op, op=self._over_plain(op.op, change, base))
+            case ops.Within():
+                return with_fields(op, op=self._over_plain(op.op, change, base.join(op.base)))
+            case _:
+                place = base.join(op.paths()[-1]) if op.paths() else base
+                return change(op, self.owner(place))
+
+    def _carried(self, op: Op[Any]) -> object:
+        """A transfer between stores; what is around it is put around each of its steps."""
+        layers = list(_layers(op))
+        transfer = layers[-1]
+        if not isinstance(transfer, ops.Transfer):
+            raise CrossDevice
+        if any(isinstance(each, ops.Once) for each in layers):
+            raise Unsupported("a transfer between stores is no single transaction; it takes no key")
+
+        def perform(step: Op[Any]) -> Any:
+            for layer in reversed(layers[:-1]):
+                step = with_fields(cast(Any, layer), op=step)
+            return self._perform(step)
+
+        stat: Stat = carried(perform, transfer)
+        return Transferred(stat=stat, atomic=False)
 
 
-def _implied_directory(path: VPath) -> Stat:
-    """A directory that no volume holds; its identity is made from where it is."""
-    identity = uuid.uuid5(uuid.NAMESPACE_URL, f"mount:{path}").bytes
-    return Stat(kind=Kind.DIRECTORY, id=identity, size=0, revision=1, mode=0o755, synthetic=True)
+def _made_ready(partner: Joinable, parts: list[Op[Any]], stack: ExitStack) -> tuple[Op[Any], ...]:
+    ready = stack.enter_context(partner.readied(ops.Batch(tuple(parts))))
+    return cast(ops.Batch, ready).ops
 
 
-def _from_outside(op: Op[Any], answer: object, mount: VPath) -> object:
-    """The answer, where it names a path of the volume itself, as seen from the composed tree."""
-    if mount.is_root:
-        return answer
-    match op:
-        case ops.Batch():
-            answers = zip(op.ops, cast(list[Any], answer), strict=True)
-            return [_from_outside(each, inner, mount) for each, inner in answers]
-        case ops.Judged():
-            return _from_outside(op.op, answer, mount)
-        case ops.Trash():
-            trashed = cast(Trashed, answer)
-            return with_fields(trashed, path=mount.parts + trashed.path)
-        case _:
-            return answer
+def _layers(op: Op[Any]) -> list[Op[Any]]:
+    """What is wrapped around an operation, and last the operation itself."""
+    found = [op]
+    while isinstance(found[-1], ops.Judged | ops.Once | ops.Within):
+        found.append(found[-1].op)
+    return found
+
+
+def _parts(path: VPath) -> tuple[str, ...]:
+    return path.parts

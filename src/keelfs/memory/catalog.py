@@ -7,14 +7,15 @@ sum to be bounded needs a database.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn, TypeVar
 
 from keelfs.errors import AlreadyExists, InvalidArgument, NotFound, Unsupported
 from keelfs.memory.space import MemorySpace
 from keelfs.model import UNLIMITED, Limits, Principal, Report, Swept, Usage
 from keelfs.ops import Op
-from keelfs.ports import Clock
+from keelfs.ports import Clock, Volume
 from keelfs.spelling import check_id, check_kind
 
 T = TypeVar("T")
@@ -51,6 +52,20 @@ class MemoryHome:
         if self._key not in self._tenant.spaces:
             raise NotFound("this space has been deleted")
         return self._space.perform(op)
+
+    def readied(self, op: Op[T], /) -> AbstractContextManager[Op[T]]:
+        return self._space.readied(op)
+
+    @property
+    def store(self) -> object:
+        return id(self._tenant)
+
+    def together(self, others: Sequence[MemoryHome], work: Callable[[Sequence[Volume]], T], /) -> T:
+        """Runs work on several spaces of the tenant in one transaction."""
+        for home in (self, *others):
+            if home._key not in home._tenant.spaces:
+                raise NotFound("this space has been deleted")
+        return self._space.together([home._space for home in others], work)
 
     def fork(self, kind: str, key: str, at: str | None) -> MemoryHome:
         check_kind(kind)

@@ -7,10 +7,12 @@ its last name has gone. Bytes are never copied; copies share them.
 from __future__ import annotations
 
 from msgspec.structs import replace
+from msgspec.structs import replace as replaced
 
 from keelfs.errors import (
     AlreadyExists,
     Busy,
+    CrossDevice,
     InvalidArgument,
     IsADirectory,
     NotADirectory,
@@ -19,8 +21,9 @@ from keelfs.errors import (
 from keelfs.memory.files import Files, encoded
 from keelfs.memory.records import Found, Node
 from keelfs.memory.tree import LINK_MODE, judge, metered, writable
-from keelfs.model import ChangeKind, Expect, Kind, Stat
+from keelfs.model import ANY, ChangeKind, Expect, Kind, Stat
 from keelfs.path import VPath
+from keelfs.ports import Volume
 
 MAX_TARGET_BYTES = 4095
 _PLAIN = frozenset({Kind.FILE, Kind.DIRECTORY, Kind.SYMLINK})
@@ -158,6 +161,36 @@ class Entries(Files):
         self.enter(directory, place.path, made.id)
         self.record(ChangeKind.COPY, source.path, place.path, made)
         return self.answer(made.id)
+
+    @metered
+    def receive(self, source: Volume, path: VPath, to: VPath, replace: bool, parents: bool) -> Stat:
+        if not isinstance(source, Entries):
+            raise CrossDevice("the volumes are not in one transaction")
+        _, node = source.removable(path, ANY)
+        tree = list(source._state.walk(node.id))
+        self.check_size("transaction_nodes", len(tree), "the nodes of one transfer")
+        for _, each in tree:
+            self.check_file_size(len(each.data))
+        place = self._place(to)
+        directory = self._clear(place, node, replace, parents)
+        came = self._settled(tree)
+        self.enter(directory, place.path, came.id)
+        self.record(ChangeKind.COPY, None, place.path, came)
+        return self.answer(came.id)
+
+    def _settled(self, tree: list[tuple[tuple[str, ...], Node]]) -> Node:
+        """The nodes of another space under identities of this one, without a name yet."""
+        settled: dict[bytes, Node] = {}
+        places: dict[tuple[str, ...], Node] = {}
+        for path, node in tree:
+            if node.id not in settled:
+                settled[node.id] = replaced(node, id=self._turn.ids(self._turn.now))
+                self._state.adopt(settled[node.id])
+            places[path] = settled[node.id]
+        for path in sorted(places, key=len, reverse=True):
+            if path:
+                self._state.bind(places[path[:-1]].id, path[-1], places[path].id)
+        return places[()]
 
     def _duplicate(self, top: Node) -> Node:
         """A copy of a node and everything below it, without a name yet.

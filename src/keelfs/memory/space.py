@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar, cast
 
 from msgspec.structs import replace
@@ -66,27 +67,54 @@ class MemorySpace:
         """The operation's answer, wholly done, or an error and nothing done."""
         # Data is taken in before the lock is held: a slow stream holds up nobody, and a stream
         # that reads this very space finds it free.
-        return self._transaction(op.staged(self._taken_in).run, _size(op))
+        with self.readied(op) as ready:
+            return self._transaction(ready.run)
 
-    def _transaction(self, work: Callable[[MemoryVolume], T], operations: int = 1) -> T:
+    @contextmanager
+    def readied(self, op: Op[T], /) -> Generator[Op[T]]:
+        """The operation with its data taken in."""
+        limit, operations = self.limits.batch_operations, _size(op)
+        if limit is not None and operations > limit:
+            raise TooLarge(
+                f"a batch may have {limit} operations, this one has {operations}",
+                limit="space.batch_operations", size=limit, used=operations,
+            )  # fmt: skip
+        yield op.staged(self._taken_in)
+
+    @property
+    def store(self) -> object:
+        """All spaces in the memory of one process can be in one transaction."""
+        return MemorySpace
+
+    def together(
+        self, others: Sequence[MemorySpace], work: Callable[[Sequence[MemoryVolume]], T], /
+    ) -> T:
+        """Runs work on several spaces, which are locked in one order and rewound together."""
+        asked = [self, *others]
+        opened: dict[int, MemoryVolume] = {}
+        with ExitStack() as stack:
+            for space in sorted(asked, key=lambda space: id(space._lock)):
+                if id(space._lock) not in opened:
+                    opened[id(space._lock)] = stack.enter_context(space._opened())
+            return work([opened[id(space._lock)] for space in asked])
+
+    def _transaction(self, work: Callable[[MemoryVolume], T]) -> T:
+        with self._opened() as volume:
+            return work(volume)
+
+    @contextmanager
+    def _opened(self) -> Generator[MemoryVolume]:
         with self._lock:
             if self._busy[0]:
                 raise InvalidArgument("a judge cannot perform operations; use what it was given")
-            limit = self.limits.batch_operations
-            if limit is not None and operations > limit:
-                raise TooLarge(
-                    f"a batch may have {limit} operations, this one has {operations}",
-                    limit="space.batch_operations", size=limit, used=operations,
-                )  # fmt: skip
             self._busy[0] = True
             try:
-                answer = work(MemoryVolume(self._state, self._turn()))
+                yield MemoryVolume(self._state, self._turn())
             except BaseException:
                 self._state.rewind()
                 raise
             else:
                 self._state.settle()
-                return answer
             finally:
                 self._busy[0] = False
 

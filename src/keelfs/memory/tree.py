@@ -261,14 +261,15 @@ class Tree:
         return found.stat(1 if alone else len(self._state.names[node]))
 
     def record(
-        self, kind: ChangeKind, path: tuple[str, ...], to: tuple[str, ...] | None = None,
-        node: Node | None = None, detail: str | None = None,
+        self, kind: ChangeKind, path: tuple[str, ...] | None,
+        to: tuple[str, ...] | None = None, node: Node | None = None, detail: str | None = None,
     ) -> None:  # fmt: skip
-        """Writes one change; paths are given as seen from the base."""
+        """Writes one change; paths are given as seen from the base, None for a place outside."""
         seq = self._state.totals["seq"] + 1
         self._state.add("seq", 1)
         change = Change(
-            seq=seq, batch=self._turn.batch, kind=kind, path=self._base + path,
+            seq=seq, batch=self._turn.batch, kind=kind,
+            path=None if path is None else self._base + path,
             to=None if to is None else self._base + to,
             node=Kind.DIRECTORY if node is None else node.kind,
             revision=1 if node is None else node.revision,

@@ -206,7 +206,7 @@ def _copy_tree(view: View, node: Node, spot: Spot) -> Node:
     tx.do(COPY_ENTRIES, space, space)
     top = (tx.one(BECOMES, space, node.id) or (0,))[0]
     tx.do(UNMARK, space)
-    _adopt(scope, space, first, first + count - 1)
+    adopt(scope, space, first, first + count - 1)
     row = tx.one(NODE, space, top)
     assert row is not None
     copied = Node(*row)
@@ -215,7 +215,7 @@ def _copy_tree(view: View, node: Node, spot: Spot) -> Node:
     return copied
 
 
-def _adopt(scope: Scope, space: int, first: int, last: int) -> None:
+def adopt(scope: Scope, space: int, first: int, last: int) -> None:
     """Makes copied nodes hold their contents, and count their names within the copy."""
     scope.tx.do(REFER_COPIES, space, first, last)
     scope.tx.do(COUNT_NAMES, space, first, last)
@@ -229,4 +229,4 @@ def clone_space(scope: Scope, source: int, target: int) -> None:
     tx.do(COPY_ENTRIES, source, target)
     tx.do(UNMARK, source)
     tx.do(ROOT_LIKE, source, target)
-    _adopt(scope, target, 0, 2**62)
+    adopt(scope, target, 0, 2**62)

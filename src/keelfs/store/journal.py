@@ -24,7 +24,7 @@ from keelfs.model import ANY, Change, ChangeKind, Page
 from keelfs.path import VPath
 from keelfs.store.attrs import former_attrs
 from keelfs.store.database import Row, Statement
-from keelfs.store.scope import split
+from keelfs.store.scope import OUTSIDE, split
 from keelfs.store.tree import KINDS, kind_of, resolve
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _seen_from(base: tuple[str, ...], row: Row) -> Change | None:
 
 
 def _inside(base: tuple[str, ...], text: str | None) -> tuple[str, ...] | None:
-    if text is None:
+    if text is None or text == OUTSIDE:
         return None
     path = split(text)
     return path[len(base) :] if path[: len(base)] == base else None

@@ -10,7 +10,7 @@ What must always be true: when `flush` has returned, ledger, journal and tree ag
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
@@ -47,6 +47,9 @@ class SpaceRow(Struct):
     limits: str
     deleted_ns: int | None
 
+
+#: What the journal keeps for a place outside of the space; every path begins with a slash.
+OUTSIDE: Final = ""
 
 _FIELDS: Final = ", ".join(SpaceRow.__struct_fields__)
 PEEK: Final = Statement(
@@ -262,13 +265,13 @@ class Scope:
     def record(
         self,
         kind: ChangeKind,
-        path: tuple[str, ...],
+        path: tuple[str, ...] | None,
         node: Node | None,
         *,
         to: tuple[str, ...] | None = None,
         detail: str | None = None,
     ) -> int:
-        """Writes one fact into the journal; its number."""
+        """Writes one fact into the journal; its number. Without a path it came from outside."""
         row = self.row
         row.seq += 1
         if not self._first_seq:
@@ -279,7 +282,7 @@ class Scope:
                 row.seq,
                 self._first_seq,
                 kind.value,
-                joined(path),
+                OUTSIDE if path is None else joined(path),
                 None if to is None else joined(to),
                 DIRECTORY if node is None else node.kind,
                 1 if node is None else node.revision,
@@ -347,6 +350,23 @@ class Scope:
                 size=limit,
                 used=nodes,
             )
+
+
+def flush_all(scopes: Sequence[Scope]) -> None:
+    """Writes what several spaces have gathered in one transaction.
+
+    Rows that they share are locked once, in the order of ids, before any of them is written off.
+    """
+    first = scopes[0]
+    for other in scopes[1:]:
+        for content, by in other._contents.items():
+            first.refer(content, by)
+        for strand, by in other._strands.items():
+            first.refer_strand(strand, by)
+        other._contents, other._strands = {}, {}
+    first.flush_references()
+    for scope in scopes:
+        scope.flush()
 
 
 def joined(path: tuple[str, ...]) -> str:

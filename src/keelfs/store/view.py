@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from keelfs.errors import Conflict, InvalidArgument, NotADirectory, NotFound, PermissionDenied
+from keelfs.errors import (
+    Conflict,
+    CrossDevice,
+    InvalidArgument,
+    NotADirectory,
+    NotFound,
+    PermissionDenied,
+)
 from keelfs.model import (
     MAX_PAGE,
     UNLIMITED,
@@ -28,8 +35,9 @@ from keelfs.model import (
     Usage,
 )
 from keelfs.path import VPath
+from keelfs.ports import Volume
 from keelfs.store import attrs as attributes
-from keelfs.store import copying, files, journal, listing, names, snapshots, trashcan
+from keelfs.store import copying, crossing, files, journal, listing, names, snapshots, trashcan
 from keelfs.store.content import as_prepared
 from keelfs.store.database import Row, Statement, Tx
 from keelfs.store.scope import PEEK, Scope, SpaceRow, decoded_limits, joined
@@ -160,6 +168,11 @@ class View:
         self, path: VPath, to: VPath, replace: bool, recursive: bool, parents: bool, expect: Expect
     ) -> Stat:
         return copying.copy(self, path, to, replace, recursive, parents, expect)
+
+    def receive(self, source: Volume, path: VPath, to: VPath, replace: bool, parents: bool) -> Stat:
+        if not isinstance(source, View) or source.tx is not self.tx:
+            raise CrossDevice("the volumes are not in one transaction")
+        return crossing.receive(self, source, path, to, replace, parents)
 
     def set_attrs(self, path: VPath, attrs: Attrs, follow: bool, expect: Expect) -> Stat:
         return attributes.set_attrs(self, path, attrs, follow, expect)

@@ -7,17 +7,18 @@ tenant's allowance used up is tried again after the unused parts of it were take
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from keelfs.errors import InDoubt, TooLarge
 from keelfs.model import Data, Limits, Principal
 from keelfs.ops import Append, Batch, Checksum, Once, Op, Patch, Truncate, Within, unwrapped
-from keelfs.ports import Clock
+from keelfs.ports import Clock, Volume
 from keelfs.store.content import Staged, prepare
 from keelfs.store.database import Database, Tx
 from keelfs.store.ledger import Unsettled, settle, settle_tenant
-from keelfs.store.scope import PEEK, Scope, SpaceRow, decoded_limits
+from keelfs.store.scope import PEEK, Scope, SpaceRow, decoded_limits, flush_all
 from keelfs.store.staging import Stager
 from keelfs.store.tree import ask_ahead
 from keelfs.store.view import View
@@ -51,6 +52,12 @@ class SpaceVolume:
         if not op.mutates:
             look = self._database.snapshot if _is_batch(op) else self._database.read
             return look(self.tenant, lambda tx: op.run(self.reading(tx)))
+        with self.readied(op) as ready:
+            return self._changed(ready)
+
+    @contextmanager
+    def readied(self, op: Op[T], /) -> Generator[Op[T]]:
+        """The operation with its data hashed or stored; what was stored is dropped on failure."""
         self._check_batch(op)
         staged: list[Staged] = []
 
@@ -61,13 +68,37 @@ class SpaceVolume:
             return made
 
         try:
-            return self._changed(op.staged(ready))
+            yield op.staged(ready)
         except InDoubt:
             raise
         except BaseException:
             for each in staged:
                 Stager.drop(self, each)
             raise
+
+    # -- one transaction with others
+
+    @property
+    def store(self) -> object:
+        """Spaces of one tenant in one database can be in one transaction."""
+        return (id(self._database), self.tenant)
+
+    def together(
+        self, others: Sequence[SpaceVolume], work: Callable[[Sequence[Volume]], T], /
+    ) -> T:
+        """Runs work on several spaces in one transaction, which locks them in the order of ids."""
+        asked = [self, *others]
+        volumes = {each.space: each for each in asked}
+
+        def inside(tx: Tx) -> T:
+            views = {space: volumes[space].writing(tx) for space in sorted(volumes)}
+            answer = work([views[each.space] for each in asked])
+            flush_all([view.scope for view in views.values()])
+            for space, view in views.items():
+                volumes[space]._limits = view.scope.limits
+            return answer
+
+        return self.write(inside)
 
     def _check_batch(self, op: Op[Any]) -> None:
         limit = self._limits.batch_operations

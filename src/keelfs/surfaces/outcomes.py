@@ -66,6 +66,7 @@ _ROWS: Final[Mapping[type[KeelError], tuple[int, int]]] = {
     errors.Busy: (409, FORBIDDEN),
     errors.CrossDevice: (409, FORBIDDEN),
     errors.ValidationFailed: (422, FORBIDDEN),
+    errors.FragmentValidationError: (422, FORBIDDEN),
     errors.NotUndoable: (409, FORBIDDEN),
     errors.Unsupported: (422, FORBIDDEN),
     errors.LimitExceeded: (413, LIMIT),

@@ -13,6 +13,7 @@ from typing import NoReturn
 from keelfs.errors import Unsupported
 from keelfs.model import Change, Expect, Page, Revision, Snapshot, Stat, Trashed
 from keelfs.path import VPath
+from keelfs.ports import Volume
 
 
 def _refuse(what: str) -> NoReturn:
@@ -57,6 +58,16 @@ class Unversioned:
 
     def changes(self, path: VPath, after: int, limit: int) -> Page[Change]:  # noqa: ARG002
         _refuse("journal")
+
+    def receive(
+        self,
+        source: Volume,  # noqa: ARG002
+        path: VPath,  # noqa: ARG002
+        to: VPath,  # noqa: ARG002
+        replace: bool,  # noqa: ARG002
+        parents: bool,  # noqa: ARG002
+    ) -> Stat:
+        raise Unsupported("this volume takes part in no transaction with others; use transfer()")
 
     def touched(self) -> Sequence[tuple[str, ...]]:
         _refuse("journal")
