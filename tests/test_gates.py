@@ -56,6 +56,7 @@ WRAPPINGS: list[Callable[[Op[Any]], Op[Any]]] = [
 PATH = "/d/f"
 MUTATIONS: list[Op[Any]] = [
     ops.Write(PATH, "x"),
+    ops.Add(PATH, "x"),
     ops.Append(PATH, "x"),
     ops.Patch(PATH, 0, "x"),
     ops.Truncate(PATH, 0),
@@ -92,7 +93,7 @@ READINGS: list[Op[Any]] = [
 
 
 def leaves(kind: type[Op[Any]]) -> set[type[Op[Any]]]:
-    below = kind.__subclasses__()
+    below = [each for each in kind.__subclasses__() if each.__module__ == Op.__module__]
     return set().union(*(leaves(each) for each in below)) if below else {kind}
 
 

@@ -6,12 +6,12 @@ begin with `keelfs.open(url)`, and every surface.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from keelfs.clock import SystemClock
+from keelfs.clock import Now, SystemClock
 from keelfs.config import Settings, from_environment
 from keelfs.errors import Corrupt, InvalidArgument
 from keelfs.model import Limits, Principal, Report, Swept, Usage
@@ -19,7 +19,11 @@ from keelfs.ports import Clock
 from keelfs.workspace import Space, SpaceHome
 
 if TYPE_CHECKING:
+    from keelfs.agents import AgentTree
+    from keelfs.gates.audit import Attempt
+    from keelfs.gates.policy import Decide
     from keelfs.store.registry import Registry
+    from keelfs.validators import Validator
 
 
 class Catalog(Protocol):
@@ -34,6 +38,12 @@ class Catalog(Protocol):
     def open_space(
         self, tenant: Any, kind: str, key: str, principal: Principal, create: bool
     ) -> SpaceHome: ...
+
+    def open_spaces(
+        self, tenant: Any, wanted: Sequence[tuple[str, str]], principal: Principal, create: bool
+    ) -> Sequence[SpaceHome]: ...
+
+    def delete_spaces(self, tenant: Any, wanted: Sequence[tuple[str, str]]) -> None: ...
 
     def spaces(self, tenant: Any) -> Iterator[tuple[str, str]]: ...
 
@@ -76,6 +86,54 @@ class Tenant:
     def spaces(self) -> Iterator[tuple[str, str]]:
         """Kind and key of every space, in order."""
         return self._catalog.spaces(self.key)
+
+    def agent_tree(
+        self,
+        *,
+        session: str,
+        agent: str,
+        user: str,
+        skills: Mapping[str, str | Path] | None = None,
+        validators: Mapping[str, Validator] | None = None,
+        policy: Decide | None = None,
+        audit: Callable[[Attempt], None] | None = None,
+        principal: Principal | None = None,
+        now: Callable[[], int] | None = None,
+        create: bool = True,
+    ) -> AgentTree:
+        """All that one agent sees in one session with one user, as one tree.
+
+        `/` is the session's space, `/artifacts` what it makes for the user, `/.agent` the agent's,
+        `/.user` that of this user with this agent, `/skills/<name>` a folder of the host that is
+        never changed. `validators` say by globs what may be written where, `policy` which verbs;
+        `audit` is told of every attempt. `now` tells the time to what only this tree holds.
+        """
+        from keelfs.agents import AgentTree
+        from keelfs.agents.spaces import rooms
+
+        found = rooms(session, agent, user)
+        who = principal or Principal("agent", agent)
+        wanted = [(room.kind, room.key) for room in found]
+        return AgentTree(
+            found,
+            list(self._catalog.open_spaces(self.key, wanted, who, create)),
+            principal=who,
+            clock=SystemClock() if now is None else Now(now),
+            skills=skills,
+            validators=validators,
+            policy=policy,
+            audit=audit,
+        )
+
+    def delete_session(self, session: str) -> None:
+        """Deletes what belongs to a session alone: its files and artifacts, trash and history.
+
+        It is out of reach at once; the sweep gives the room back in steps. What belongs to its
+        agent and its user stays.
+        """
+        from keelfs.agents.spaces import session_spaces
+
+        self._catalog.delete_spaces(self.key, session_spaces(session))
 
     def usage(self) -> Usage:
         """The sums over all spaces, and the tenant's own limits."""

@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+
+
+class Now:
+    """A function that tells nanoseconds since 1970, as a clock."""
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+
+    def now_ns(self) -> int:
+        return self._now()
 
 
 class SystemClock:

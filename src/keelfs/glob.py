@@ -45,6 +45,10 @@ class GlobPattern:
         """Whether anything below this directory could match; False prunes it."""
         return any(route.states(parts) & route.unfinished for route in self._routes)
 
+    def concerns(self, parts: tuple[str, ...]) -> bool:
+        """Whether it could matter at all what is at this path; False settles the other three."""
+        return any(route.states(parts) for route in self._routes)
+
     def pins(self, parts: tuple[str, ...]) -> bool:
         """Whether it matters to the pattern that these names lead here, and not others.
 

@@ -5,11 +5,12 @@ Who calls: programs with an event loop, which begin with `await keelfs.aio.open(
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from keelfs.aio.agents import AgentTree
 from keelfs.aio.hop import Crew
 from keelfs.aio.workspace import Space
 from keelfs.config import from_environment
@@ -18,6 +19,9 @@ from keelfs.ports import Clock
 
 if TYPE_CHECKING:
     from keelfs import assembly
+    from keelfs.gates.audit import Attempt
+    from keelfs.gates.policy import Decide
+    from keelfs.validators import Validator
 
 
 class Tenant:
@@ -34,6 +38,39 @@ class Tenant:
             self._sync.space, kind, key, principal=principal, create=create
         )
         return Space(space, self._crew)
+
+    async def agent_tree(
+        self,
+        *,
+        session: str,
+        agent: str,
+        user: str,
+        skills: Mapping[str, str | Path] | None = None,
+        validators: Mapping[str, Validator] | None = None,
+        policy: Decide | None = None,
+        audit: Callable[[Attempt], None] | None = None,
+        principal: Principal | None = None,
+        now: Callable[[], int] | None = None,
+        create: bool = True,
+    ) -> AgentTree:
+        """All that one agent sees in one session with one user, as one tree."""
+        tree = await self._crew.run(
+            self._sync.agent_tree,
+            session=session,
+            agent=agent,
+            user=user,
+            skills=skills,
+            validators=validators,
+            policy=policy,
+            audit=audit,
+            principal=principal,
+            now=now,
+            create=create,
+        )
+        return AgentTree(tree, self._crew)
+
+    async def delete_session(self, session: str) -> None:
+        await self._crew.run(self._sync.delete_session, session)
 
     def spaces(self) -> AsyncIterator[tuple[str, str]]:
         return self._crew.each(self._sync.spaces)

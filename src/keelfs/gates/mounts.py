@@ -163,7 +163,7 @@ class Mounts:
             path = parse(place)
             if path.parts and path.parts[0] not in self._first_names:
                 continue
-            if path in self._above and isinstance(op, ops.Copy):
+            if field == "path" and path in self._above and isinstance(op, ops.Copy):
                 raise CrossDevice("what lies here belongs to several volumes")
             if path.is_root or (path not in self._trees and path not in self._above):
                 continue
@@ -183,6 +183,8 @@ class Mounts:
         if self._implied and op.mutates:
             implied = {path for each in ops.unwrapped(op) for path in self._implied_by(each)}
             for path in sorted(implied, key=_parts):
+                if self.owner(path) != mount:
+                    continue
                 tree.perform(ops.Mkdir(path.below(mount), parents=True, exist_ok=True))
         answer = tree.perform(self._placed(op, mount))
         return answer if mount.is_root else self._from_outside(op, answer, mount)

@@ -48,6 +48,8 @@ class ValidatorRegistry:
         """Judges what lies at the touched paths, and below them; raises to refuse."""
         view = cast(View, volume)
         for parts in touched:
+            if not any(pattern.concerns(parts) for pattern, _ in self._validators):
+                continue
             try:
                 stat = view.stat(VPath(parts), False)
             except (Missing, WrongKind):

@@ -128,6 +128,16 @@ class MemoryCatalog:
                 tenant.spaces[kind, key] = space
             return MemoryHome(tenant, (kind, key), space.acting_as(principal))
 
+    def open_spaces(
+        self, tenant: _Tenant, wanted: Sequence[Key], principal: Principal, create: bool
+    ) -> list[MemoryHome]:
+        return [self.open_space(tenant, kind, key, principal, create) for kind, key in wanted]
+
+    def delete_spaces(self, tenant: _Tenant, wanted: Sequence[Key]) -> None:
+        with self._lock:
+            if not any([tenant.delete(key) for key in wanted]):
+                raise NotFound("there is no such space")
+
     def spaces(self, tenant: _Tenant) -> Iterator[Key]:
         return iter(sorted(tenant.spaces))
 

@@ -171,6 +171,8 @@ class Entries(Files):
         self.check_size("transaction_nodes", len(tree), "the nodes of one transfer")
         for _, each in tree:
             self.check_file_size(len(each.data))
+            held = len(source._state.children.get(each.id, ()))
+            self.check_size("directory_entries", held, "the entries of one directory")
         place = self._place(to)
         directory = self._clear(place, node, replace, parents)
         came = self._settled(tree)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from keelfs.model import Limits, Principal, Report, Swept, Usage
 from keelfs.ports import Clock
 from keelfs.spelling import check_id, check_kind
 from keelfs.store import spaces
-from keelfs.store.database import Database, Row, Statement
+from keelfs.store.database import Database, Row, Statement, Tx
 from keelfs.store.home import SpaceHome
 from keelfs.store.registry import Registry
 from keelfs.store.stats import stats
@@ -63,19 +63,33 @@ class SqlCatalog:
     def open_space(
         self, tenant: int, kind: str, key: str, principal: Principal, create: bool
     ) -> SpaceHome:
-        check_kind(kind)
-        check_id("key of a space", key)
+        return self.open_spaces(tenant, [(kind, key)], principal, create)[0]
+
+    def open_spaces(
+        self, tenant: int, wanted: Sequence[spaces.Key], principal: Principal, create: bool
+    ) -> list[SpaceHome]:
+        """Several spaces by one look, or made in one transaction."""
+        for kind, key in wanted:
+            check_kind(kind)
+            check_id("key of a space", key)
         now = self._clock.now_ns()
-        found = self._database.read(
-            tenant, lambda tx: spaces.find_space(tx, kind, key, self._limits)
-        )
-        space, limits = found or self._database.write(
-            tenant,
-            lambda tx: spaces.open_space(tx, kind, key, now, self._limits, create=create),
-        )
-        return SpaceHome(
-            self._database, tenant, space, principal, self._clock, limits, self._limits
-        )
+
+        def work(tx: Tx) -> list[spaces.Found]:
+            return [
+                spaces.open_space(tx, kind, key, now, self._limits, create=create)
+                for kind, key in wanted
+            ]
+
+        found = self._database.read(tenant, lambda tx: spaces.find_spaces(tx, wanted, self._limits))
+        return [
+            SpaceHome(self._database, tenant, space, principal, self._clock, limits, self._limits)
+            for space, limits in found or self._database.write(tenant, work)
+        ]
+
+    def delete_spaces(self, tenant: int, wanted: Sequence[spaces.Key]) -> None:
+        """Makes spaces unreachable in one transaction; the sweep removes the rows."""
+        now = self._clock.now_ns()
+        self._database.write(tenant, lambda tx: spaces.delete_spaces(tx, wanted, now))
 
     def spaces(self, tenant: int) -> Iterator[tuple[str, str]]:
         after = ("", "")

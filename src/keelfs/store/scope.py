@@ -317,6 +317,23 @@ class Scope:
         )  # fmt: skip
         self._changes = []
 
+    @staticmethod
+    def flush_together(scopes: Sequence[Scope]) -> None:
+        """The same for several spaces in one transaction.
+
+        Rows that they share are written once, in the order of ids.
+        """
+        first = scopes[0]
+        for other in scopes[1:]:
+            for content, by in other._contents.items():
+                first.refer(content, by)
+            for strand, by in other._strands.items():
+                first.refer_strand(strand, by)
+            other._contents, other._strands = {}, {}
+        first.flush_references()
+        for scope in scopes:
+            scope.flush()
+
     def flush_references(self) -> None:
         """Writes who holds which bytes; rows that spaces share are locked in the order of ids."""
         now = self.now_ns
@@ -350,23 +367,6 @@ class Scope:
                 size=limit,
                 used=nodes,
             )
-
-
-def flush_all(scopes: Sequence[Scope]) -> None:
-    """Writes what several spaces have gathered in one transaction.
-
-    Rows that they share are locked once, in the order of ids, before any of them is written off.
-    """
-    first = scopes[0]
-    for other in scopes[1:]:
-        for content, by in other._contents.items():
-            first.refer(content, by)
-        for strand, by in other._strands.items():
-            first.refer_strand(strand, by)
-        other._contents, other._strands = {}, {}
-    first.flush_references()
-    for scope in scopes:
-        scope.flush()
 
 
 def joined(path: tuple[str, ...]) -> str:

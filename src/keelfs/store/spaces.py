@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from keelfs.errors import AlreadyExists, NotFound
@@ -21,6 +22,11 @@ from keelfs.store.ledger import (
 )
 from keelfs.store.scope import LOCK, Scope, SpaceRow
 from keelfs.store.tree import DIRECTORY, DOOMED, ROOT, TRASH
+
+#: Kind and key.
+Key = tuple[str, str]
+#: The id of a space, and the limits in force.
+Found = tuple[int, Limits]
 
 TENANT: Final = Statement(
     "SELECT id, limits FROM tenants WHERE name = ?2 AND ?1 = 0",
@@ -100,14 +106,20 @@ def open_tenant(tx: Tx, name: str, now_ns: int, *, create: bool) -> int:
     return int(row[0])
 
 
-def find_space(tx: Tx, kind: str, key: str, limits: Limits) -> tuple[int, Limits] | None:
-    """A space whose limits are up to date, without locking anything; None if it needs a write."""
-    row = tx.one(SPACE, kind, key)
-    tenant = tx.one(TENANT_LIMITS) if row is not None else None
-    if row is None or tenant is None:
-        return None
-    effective = limits.narrowed(for_spaces(decoded(tenant[0]))).narrowed(decoded(row[2]))
-    return (row[0], effective) if encoded(effective) == row[1] else None
+def find_spaces(tx: Tx, wanted: Sequence[Key], limits: Limits) -> list[Found] | None:
+    """Spaces whose limits are up to date, without locking anything; None if one needs a write."""
+    asked = [tx.later(SPACE, kind, key) for kind, key in wanted]
+    tenant = tx.one(TENANT_LIMITS)
+    found: list[Found] = []
+    for rows in asked:
+        row = next(iter(rows()), None)
+        if row is None or tenant is None:
+            return None
+        effective = limits.narrowed(for_spaces(decoded(tenant[0]))).narrowed(decoded(row[2]))
+        if encoded(effective) != row[1]:
+            return None
+        found.append((row[0], effective))
+    return found
 
 
 def open_space(
@@ -235,6 +247,18 @@ def tenant_usage(tx: Tx) -> Usage:
         bytes=row[0], nodes=row[1], trash_bytes=row[2], trash_nodes=row[3], history_bytes=row[4],
         snapshot_bytes=row[5], limits=decoded(tenant[0]),
     )  # fmt: skip
+
+
+def delete_spaces(tx: Tx, wanted: Sequence[Key], now_ns: int) -> None:
+    """Deletes those of the spaces that there are, in one transaction; refuses if there is none."""
+    rows = [tx.one(SPACE, kind, key) for kind, key in wanted]
+    there = sorted(row[0] for row in rows if row is not None)
+    if not there:
+        raise NotFound("there is no such space")
+    for space in there:
+        tx.all(LOCK, space)
+    for space in there:
+        delete_space(tx, space, now_ns)
 
 
 def delete_space(tx: Tx, space: int, now_ns: int) -> None:

@@ -13,12 +13,23 @@ from typing import Any, TypeVar
 
 from keelfs.errors import InDoubt, TooLarge
 from keelfs.model import Data, Limits, Principal
-from keelfs.ops import Append, Batch, Checksum, Once, Op, Patch, Truncate, Within, unwrapped
+from keelfs.ops import (
+    Append,
+    Batch,
+    Checksum,
+    Judged,
+    Once,
+    Op,
+    Patch,
+    Truncate,
+    Within,
+    unwrapped,
+)
 from keelfs.ports import Clock, Volume
 from keelfs.store.content import Staged, prepare
 from keelfs.store.database import Database, Tx
 from keelfs.store.ledger import Unsettled, settle, settle_tenant
-from keelfs.store.scope import PEEK, Scope, SpaceRow, decoded_limits, flush_all
+from keelfs.store.scope import PEEK, Scope, SpaceRow, decoded_limits
 from keelfs.store.staging import Stager
 from keelfs.store.tree import ask_ahead
 from keelfs.store.view import View
@@ -93,7 +104,7 @@ class SpaceVolume:
         def inside(tx: Tx) -> T:
             views = {space: volumes[space].writing(tx) for space in sorted(volumes)}
             answer = work([views[each.space] for each in asked])
-            flush_all([view.scope for view in views.values()])
+            Scope.flush_together([view.scope for view in views.values()])
             for space, view in views.items():
                 volumes[space]._limits = view.scope.limits
             return answer
@@ -204,8 +215,9 @@ class SpaceVolume:
 
 def _ask_ahead(view: View, op: Op[Any]) -> None:
     """Sends what the operation will ask first together with the lock."""
-    if isinstance(op, Once):
-        view.recall_ahead(op.key)
+    while isinstance(op, Judged | Once):
+        if isinstance(op, Once):
+            view.recall_ahead(op.key)
         op = op.op
     if type(op).places:
         reading = isinstance(op, Append | Patch | Truncate | Checksum)

@@ -1,0 +1,23 @@
+"""The tree of one agent, awaitable. Who calls: `Tenant.agent_tree` of `keelfs.aio`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from keelfs.aio.hop import Crew
+from keelfs.aio.workspace import Workspace
+
+if TYPE_CHECKING:
+    from keelfs import agents
+
+
+class AgentTree(Workspace):
+    """A session, its agent, its user, its artifacts and its skills in one tree."""
+
+    def __init__(self, sync: agents.AgentTree, crew: Crew | None = None) -> None:
+        super().__init__(sync, crew)
+        self._tree = sync
+
+    async def describe(self) -> str:
+        """A short text for a system prompt."""
+        return await self._hop(self._tree.describe)
