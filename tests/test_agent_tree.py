@@ -601,6 +601,23 @@ def test_a_transfer_respects_the_limits_of_its_end(make: Make, acme: keelfs.Tena
     assert tree.usage("/.agent").bytes == 5
 
 
+def test_a_transfer_takes_its_room_along(make: Make, acme: keelfs.Tenant) -> None:
+    """What one space gives up in a transaction, another one may use in it."""
+    tree = make()
+    try:
+        acme.set_limits(Limits(bytes=100, nodes=10))
+    except Unsupported:
+        # A store in memory bounds each space, not their sum.
+        return
+    tree.write("/a", bytes(60))
+    assert tree.transfer("/a", "/.agent/a").atomic
+    tree.batch([ops.Write("/b", bytes(40)), ops.Transfer("/.agent/a", "/.user/a")])
+    with pytest.raises(QuotaExceeded):
+        tree.batch([ops.Transfer("/.user/a", "/.agent/a"), ops.Write("/c", "x")])
+    assert tree.exists("/.user/a")
+    assert acme.usage().bytes == 100
+
+
 def test_a_transfer_page_by_page(tree: AgentTree, skill: Path) -> None:
     moved = tree.transfer("/skills/onboarding/references", "/refs", recursive=True)
     assert not moved.atomic

@@ -135,7 +135,8 @@ class MemoryCatalog:
 
     def delete_spaces(self, tenant: _Tenant, wanted: Sequence[Key]) -> None:
         with self._lock:
-            if not any([tenant.delete(key) for key in wanted]):
+            deleted = [tenant.delete(key) for key in wanted]
+            if not any(deleted):
                 raise NotFound("there is no such space")
 
     def spaces(self, tenant: _Tenant) -> Iterator[Key]:

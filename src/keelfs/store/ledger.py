@@ -52,7 +52,16 @@ class Unsettled(Exception):
 
 
 def settle(scope: Scope) -> None:
-    """Refuses what passes a limit; draws what the tenant has to grant."""
+    """Refuses what passes a limit; draws what the tenant has to grant, and a slice ahead."""
+    _settle(scope, SLICE_BYTES, SLICE_NODES)
+
+
+def settle_exactly(scope: Scope) -> None:
+    """The same without a slice: another space may need the rest in the same transaction."""
+    _settle(scope, 0, 0)
+
+
+def _settle(scope: Scope, slice_bytes: int, slice_nodes: int) -> None:
     row, before, limits = scope.row, scope.before, scope.limits
     bytes_, nodes = row.bytes + row.trash_bytes, row.nodes + row.trash_nodes
     if bytes_ > before.bytes + before.trash_bytes:
@@ -64,7 +73,7 @@ def settle(scope: Scope) -> None:
     if (lacks_bytes and bytes_ > before.bytes + before.trash_bytes) or (
         lacks_nodes and nodes > before.nodes + before.trash_nodes
     ):
-        _draw(scope, bytes_, nodes)
+        _draw(scope, bytes_, nodes, slice_bytes, slice_nodes)
 
 
 def _check(name: str, limit: int | None, wanted: int, used: int) -> None:
@@ -77,15 +86,15 @@ def _check(name: str, limit: int | None, wanted: int, used: int) -> None:
         )
 
 
-def _draw(scope: Scope, bytes_: int, nodes: int) -> None:
+def _draw(scope: Scope, bytes_: int, nodes: int, slice_bytes: int, slice_nodes: int) -> None:
     found = scope.tx.one(LOCK_TENANT)
     assert found is not None
     limits = decoded(found[0])
     row = scope.row
     new_bytes = _drawn("tenant.bytes", row.granted_bytes, bytes_, limits.bytes, found[1],
-                       SLICE_BYTES)  # fmt: skip
+                       slice_bytes)  # fmt: skip
     new_nodes = _drawn("tenant.nodes", row.granted_nodes, nodes, limits.nodes, found[2],
-                       SLICE_NODES)  # fmt: skip
+                       slice_nodes)  # fmt: skip
     scope.tx.do(
         GRANT,
         found[1] + (new_bytes or 0) - (row.granted_bytes or 0),
@@ -111,6 +120,25 @@ def _drawn(
             )
         )
     return used + min(slice_, left // SHARE)
+
+
+def give_back(scope: Scope) -> None:
+    """Lets others in this transaction draw what the space has let go of in it."""
+    row, before = scope.row, scope.before
+    bytes_, nodes = row.bytes + row.trash_bytes, row.nodes + row.trash_nodes
+    fewer = max(before.bytes + before.trash_bytes - bytes_, 0)
+    less = max(before.nodes + before.trash_nodes - nodes, 0)
+    if row.granted_bytes is None:
+        fewer = 0
+    if row.granted_nodes is None:
+        less = 0
+    if not fewer and not less:
+        return
+    tenant = scope.tx.one(LOCK_TENANT)
+    assert tenant is not None
+    scope.tx.do(GRANT, tenant[1] - fewer, tenant[2] - less)
+    row.granted_bytes = None if row.granted_bytes is None else row.granted_bytes - fewer
+    row.granted_nodes = None if row.granted_nodes is None else row.granted_nodes - less
 
 
 def settle_tenant(tx: Tx) -> None:

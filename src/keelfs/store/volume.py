@@ -28,7 +28,7 @@ from keelfs.ops import (
 from keelfs.ports import Clock, Volume
 from keelfs.store.content import Staged, prepare
 from keelfs.store.database import Database, Tx
-from keelfs.store.ledger import Unsettled, settle, settle_tenant
+from keelfs.store.ledger import Unsettled, give_back, settle, settle_exactly, settle_tenant
 from keelfs.store.scope import PEEK, Scope, SpaceRow, decoded_limits
 from keelfs.store.staging import Stager
 from keelfs.store.tree import ask_ahead
@@ -102,9 +102,13 @@ class SpaceVolume:
         volumes = {each.space: each for each in asked}
 
         def inside(tx: Tx) -> T:
-            views = {space: volumes[space].writing(tx) for space in sorted(volumes)}
+            views = {space: volumes[space]._writing(tx, settle_exactly)
+                     for space in sorted(volumes)}  # fmt: skip
             answer = work([views[each.space] for each in asked])
-            Scope.flush_together([view.scope for view in views.values()])
+            scopes = [view.scope for view in views.values()]
+            for scope in scopes:
+                give_back(scope)
+            Scope.flush_together(scopes)
             for space, view in views.items():
                 volumes[space]._limits = view.scope.limits
             return answer
@@ -175,6 +179,9 @@ class SpaceVolume:
 
     def writing(self, tx: Tx) -> View:
         """A view that changes the space; whoever uses it calls `flush` of its scope last."""
+        return self._writing(tx, settle)
+
+    def _writing(self, tx: Tx, settle: Callable[[Scope], None]) -> View:
         scope = Scope(
             tx, self.space, self.principal, self._clock.now_ns(), limits=self._limits, settle=settle
         )
