@@ -132,6 +132,8 @@ class ChangeKind(StrEnum):
     SNAPSHOT = "snapshot"
     ROLLBACK = "rollback"
     FORK = "fork"
+    #: The check of the store has mended the tree; what is below any path may be another.
+    REPAIR = "repair"
 
 
 class Change(Struct, frozen=True, kw_only=True):

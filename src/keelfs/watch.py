@@ -34,7 +34,7 @@ LONGEST_WAIT: Final = 5.0
 #: may match.
 _SWEEPING: Final = {
     ChangeKind.MOVE, ChangeKind.COPY, ChangeKind.REMOVE, ChangeKind.TRASH, ChangeKind.UNTRASH,
-    ChangeKind.ROLLBACK, ChangeKind.FORK,
+    ChangeKind.ROLLBACK, ChangeKind.FORK, ChangeKind.REPAIR,
 }  # fmt: skip
 
 

@@ -116,7 +116,7 @@ class SqlCatalog:
     def check(self, repair: bool) -> Report:
         from keelfs.store.fsck import Checker
 
-        return Checker(self._database, self._clock, repair).report(self.tenant_ids())
+        return Checker(self._database, self._clock, repair).whole(self.tenant_ids())
 
     def sweep(self, steps: int | None) -> Swept:
         from keelfs.store.sweep import Sweeper

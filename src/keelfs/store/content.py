@@ -336,7 +336,14 @@ def body_of(size: int, row: tuple[object, ...] | None) -> Body:
         _verify(data, expected)
         return Body(size, [], data, None)
     assert isinstance(extents, str)
-    return Body(size, msgspec.json.decode(extents, type=list[Extent]), None, tail_length)  # type: ignore[arg-type]
+    return Body(size, _decoded(extents), None, tail_length)  # type: ignore[arg-type]
+
+
+def _decoded(extents: str) -> list[Extent]:
+    try:
+        return msgspec.json.decode(extents, type=list[Extent])
+    except msgspec.DecodeError:
+        raise Corrupt from None
 
 
 def read_body(tx: Tx, body: Body, offset: int, length: int) -> bytes:

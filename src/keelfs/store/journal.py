@@ -51,6 +51,7 @@ _ADVICE: Final = {
     ChangeKind.REMOVE: "what was removed is gone for good; roll back to a snapshot that holds it",
     ChangeKind.SNAPSHOT: "a snapshot changed nothing in the tree; drop it if it is not needed",
     ChangeKind.FORK: "the space began with this change; delete the space instead",
+    ChangeKind.REPAIR: "the tree was damaged before it was mended",
 }
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, msgpack
 
-from keelfs.errors import IsADirectory, LinkLoop, NotADirectory, NotAFile, NotFound
+from keelfs.errors import Corrupt, IsADirectory, LinkLoop, NotADirectory, NotAFile, NotFound
 from keelfs.model import Kind, Stat
 from keelfs.path import VPath
 from keelfs.store.database import Row, Statement
@@ -316,7 +316,9 @@ class _Walk:
         self.parts.append(self.todo[0])
         self.todo = self.todo[1:]
 
-    def _expand(self, target: str, rest: tuple[str, ...]) -> None:
+    def _expand(self, target: str | None, rest: tuple[str, ...]) -> None:
+        if target is None:
+            raise Corrupt("a symbolic link has lost its target")
         self.hops += 1
         if self.hops > MAX_HOPS:
             raise LinkLoop

@@ -6,16 +6,18 @@ Whether the bytes themselves are what they were is for `rot` to see.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 import msgspec
 
 from keelfs.store.content import Extent
-from keelfs.store.database import Statement, Tx
+from keelfs.store.database import Row, Statement, Tx
 from keelfs.store.fsck.invariant import Invariant, asked
 
 #: Contents whose extents are looked at together; each may have a thousand.
 _PAGE: Final = 64
+_UNREADABLE: Final = "its extents cannot be read"
 
 #: How many nodes and revisions hold each content.
 HOLDERS: Final = """SELECT content, count(*) AS times FROM (
@@ -23,19 +25,19 @@ HOLDERS: Final = """SELECT content, count(*) AS times FROM (
         UNION ALL
         SELECT content FROM revisions WHERE tenant = ?1 AND content IS NOT NULL) AS each_one
     GROUP BY content"""
-_EXTENTS: Final = """SELECT c.id AS content, json_extract(x.value, '$[0]') AS strand,
+EXTENT_ROWS: Final = """SELECT c.id AS content, json_extract(x.value, '$[0]') AS strand,
         json_extract(x.value, '$[1]') + json_extract(x.value, '$[2]') AS past
    FROM contents c JOIN json_each(c.extents) x
   WHERE c.tenant = ?1 AND c.extents IS NOT NULL AND json_extract(x.value, '$[0]') <> 0"""
-_EXTENTS_PG: Final = """SELECT c.id AS content, (x.value ->> 0)::bigint AS strand,
+EXTENT_ROWS_PG: Final = """SELECT c.id AS content, (x.value ->> 0)::bigint AS strand,
         (x.value ->> 1)::bigint + (x.value ->> 2)::bigint AS past
    FROM contents c CROSS JOIN LATERAL jsonb_array_elements(c.extents::jsonb) AS x (value)
   WHERE c.tenant = ?1 AND c.extents IS NOT NULL AND (x.value ->> 0)::bigint <> 0"""
 _USERS: Final = """SELECT strand, count(*) AS times
     FROM (SELECT DISTINCT content, strand FROM ({0}) AS each_one) AS apart GROUP BY strand"""
 #: How many contents are made of each strand.
-USERS: Final = _USERS.format(_EXTENTS)
-USERS_PG: Final = _USERS.format(_EXTENTS_PG)
+USERS: Final = _USERS.format(EXTENT_ROWS)
+USERS_PG: Final = _USERS.format(EXTENT_ROWS_PG)
 
 LARGE: Final = Statement(
     """SELECT id, size, extents, tail FROM contents
@@ -48,7 +50,7 @@ _OUTSIDE: Final = """SELECT x.content, x.strand FROM ({0}) AS x
     WHERE t.id IS NULL OR x.past > t.length"""
 
 
-def _extents(tx: Tx) -> Iterator[str]:
+def _broken(tx: Tx) -> Iterator[tuple[int, str]]:
     """What the text of a content's extents must be; the other invariants rely on it."""
     after = -1
     while rows := tx.all(LARGE, after, _PAGE):
@@ -56,18 +58,23 @@ def _extents(tx: Tx) -> Iterator[str]:
         for id_, size, text, tail in rows:
             problem = _problem(size, text, tail)
             if problem:
-                yield f"content {id_}: {problem}"
+                yield id_, problem
+
+
+def _extents(tx: Tx) -> Iterator[str]:
+    return (f"content {id_}: {problem}" for id_, problem in _broken(tx))
+
+
+def _with_broken_extents(tx: Tx, limit: int) -> list[Row]:
+    return [(id_,) for id_, _problem in islice(_broken(tx), limit)]
 
 
 def _problem(size: int, text: str, tail: int | None) -> str:
-    try:
-        extents = msgspec.json.decode(text, type=list[Extent])
-    except (msgspec.DecodeError, UnicodeError):
-        return "its extents cannot be read"
+    extents = ranges(text)
+    if extents is None:
+        return _UNREADABLE
     if not extents:
         return "it has no extents"
-    if any(strand < 0 or offset < 0 or length <= 0 for strand, offset, length in extents):
-        return "an extent is no range of a strand"
     total = sum(length for _strand, _offset, length in extents)
     if total != size:
         return f"its extents have {total} bytes, its size is {size}"
@@ -76,15 +83,26 @@ def _problem(size: int, text: str, tail: int | None) -> str:
     return ""
 
 
+def ranges(text: str) -> list[Extent] | None:
+    """The extents that a content's text tells; None where it tells none."""
+    try:
+        extents = msgspec.json.decode(text, type=list[Extent])
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+    if any(strand < 0 or offset < 0 or length <= 0 for strand, offset, length in extents):
+        return None
+    return extents
+
+
 #: Asked first: where it finds anything, the extents cannot be asked for by the database.
-EXTENTS: Final = Invariant("extents", _extents)
+EXTENTS: Final = Invariant("extents", _extents, _with_broken_extents)
 
 OF_EXTENTS: Final[tuple[Invariant, ...]] = (
     asked(
         "strand-range",
         "content {0}: an extent reaches beyond the end of strand {1}",
-        _OUTSIDE.format(_EXTENTS),
-        postgres=_OUTSIDE.format(_EXTENTS_PG),
+        _OUTSIDE.format(EXTENT_ROWS),
+        postgres=_OUTSIDE.format(EXTENT_ROWS_PG),
     ),
     asked(
         "strand-refs",
@@ -130,7 +148,7 @@ CONTENTS: Final[tuple[Invariant, ...]] = (
     asked(
         "content-size",
         "space {0}: node {1}, revision {2}, has another size than its content",
-        """SELECT h.space, h.node, h.revision FROM (
+        """SELECT h.space, h.node, h.revision, h.content FROM (
                SELECT space, id AS node, revision, content, size FROM nodes
                 WHERE tenant = ?1 AND kind = 2
                UNION ALL SELECT space, node, revision, content, size FROM revisions
@@ -213,8 +231,12 @@ def by_rows(tx: Tx) -> Iterable[tuple[Invariant, Iterable[str]]]:
     """Every invariant here with what violates it; those of extents only where extents are sound."""
     for invariant in CONTENTS:
         yield invariant, invariant.violations(tx)
-    unreadable = list(EXTENTS.violations(tx))
-    yield EXTENTS, unreadable
-    if not any("cannot be read" in problem for problem in unreadable):
+    yield EXTENTS, EXTENTS.violations(tx)
+    if are_readable(tx):
         for invariant in OF_EXTENTS:
             yield invariant, invariant.violations(tx)
+
+
+def are_readable(tx: Tx) -> bool:
+    """Whether the database itself can read the extents of all contents."""
+    return all(problem != _UNREADABLE for _id, problem in _broken(tx))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from keelfs.store.database import Statement, Tx
+from keelfs.model import ChangeKind
+from keelfs.store.database import Row, Statement, Tx
 from keelfs.store.fsck.invariant import MOST_FINDINGS, Invariant, asked
 from keelfs.store.fsck.trees import WEIGHT_BYTES, WEIGHT_NODES
 from keelfs.store.ledger import decoded
@@ -28,14 +29,18 @@ GRANTS: Final = Statement(
 )
 
 
-def _granted_as_limited(tx: Tx) -> Iterable[str]:
-    """A space without a grant is not bound by its tenant's limit."""
+def _ungranted(tx: Tx, limit: int) -> list[Row]:
     row = tx.one(TENANT_LIMITS)
     limits = decoded(row[0] if row else "{}")
     bounds = (int(limits.bytes is not None), int(limits.nodes is not None))
+    return tx.all(GRANTS, limit, *bounds)
+
+
+def _granted_as_limited(tx: Tx) -> Iterable[str]:
+    """A space without a grant is not bound by its tenant's limit."""
     return [
         f"space {space}: its grants are not those of a tenant with such limits"
-        for (space,) in tx.all(GRANTS, MOST_FINDINGS, *bounds)
+        for (space,) in _ungranted(tx, MOST_FINDINGS)
     ]
 
 
@@ -124,7 +129,7 @@ LEDGERS: Final[tuple[Invariant, ...]] = (
               AND (s.bytes + s.trash_bytes > s.granted_bytes
                 OR s.nodes + s.trash_nodes > s.granted_nodes)""",
     ),
-    Invariant("grant-limit", _granted_as_limited),
+    Invariant("grant-limit", _granted_as_limited, _ungranted),
     asked(
         "journal",
         "space {0}: its journal holds {1} changes from {2} to {3}, and {4} were made",
@@ -133,6 +138,17 @@ LEDGERS: Final[tuple[Invariant, ...]] = (
             WHERE s.tenant = ?1 AND s.deleted_ns IS NULL
             GROUP BY s.id, s.seq
            HAVING max(c.seq) <> s.seq OR max(c.seq) - min(c.seq) + 1 <> count(*)""",
+    ),
+    asked(
+        "change",
+        "space {0}: change {1} tells what cannot have happened",
+        f"""SELECT c.space, c.seq FROM changes c
+             JOIN spaces s ON s.tenant = ?1 AND s.id = c.space AND s.deleted_ns IS NULL
+            WHERE c.tenant = ?1
+              AND (c.kind NOT IN ({", ".join(f"'{kind.value}'" for kind in ChangeKind)})
+                OR c.node NOT BETWEEN 1 AND 7 OR c.batch NOT BETWEEN 1 AND c.seq
+                OR c.revision < 1 OR substr(c.path, 1, 1) <> '/'
+                OR (c.kind IN ('move', 'copy', 'link')) <> (c.dest IS NOT NULL))""",
     ),
     asked(
         "homeless",

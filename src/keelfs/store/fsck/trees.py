@@ -19,11 +19,28 @@ _NAMES: Final = """(SELECT space, node, count(*) AS names, sum(shared) AS shared
 #: What the name of a node charges to the directories above it.
 WEIGHT_BYTES: Final = "CASE c.kind WHEN 1 THEN c.below_bytes WHEN 2 THEN c.size ELSE 0 END"
 WEIGHT_NODES: Final = "CASE c.kind WHEN 1 THEN c.below_nodes + 1 ELSE 1 END"
-#: What directory ?3 or `n` holds, by the entries in it.
+#: What each directory holds, by the entries in it.
 SUM_BELOW: Final = f"""SELECT e.space, e.parent, sum({WEIGHT_BYTES}) AS bytes,
         sum({WEIGHT_NODES}) AS nodes, count(*) AS children
    FROM entries e JOIN nodes c ON c.tenant = ?1 AND c.space = e.space AND c.id = e.node
   WHERE e.tenant = ?1 GROUP BY e.space, e.parent"""
+
+#: What no path of the journal, and no entry, can be called.
+_BAD_NAME: Final = """(octet_length(e.name) NOT BETWEEN 1 AND 255 OR e.name IN ('.', '..')
+    OR instr(e.name, '/') > 0 OR instr(e.name, char(0)) > 0)"""
+_BAD_NAME_PG: Final = """(octet_length(e.name) NOT BETWEEN 1 AND 255 OR e.name IN ('.', '..')
+    OR strpos(e.name, '/') > 0)"""
+#: Whatever has no name of its own begins a tree; a cycle has no beginning.
+_UNREACHED: Final = f"""SELECT n.space, n.id FROM {_NODES} WHERE n.tenant = ?1{{0}}
+    EXCEPT SELECT space, node FROM (
+        WITH RECURSIVE tops (space, node) AS (
+            SELECT space, id FROM nodes WHERE tenant = ?1
+            EXCEPT SELECT space, node FROM entries WHERE tenant = ?1),
+        tree (space, node) AS (
+            SELECT space, node FROM tops
+            UNION SELECT e.space, e.node FROM tree JOIN entries e
+                ON e.tenant = ?1 AND e.space = tree.space AND e.parent = tree.node)
+        SELECT space, node FROM tree) AS found"""
 
 TREES: Final[tuple[Invariant, ...]] = (
     asked(
@@ -38,13 +55,26 @@ TREES: Final[tuple[Invariant, ...]] = (
     asked(
         "names",
         "space {0}: a name of node {1} is none that an entry can have",
-        f"""SELECT e.space, e.node FROM {_ENTRIES}
-             WHERE e.tenant = ?1 AND (octet_length(e.name) NOT BETWEEN 1 AND 255
-                OR e.name IN ('.', '..') OR instr(e.name, '/') > 0
-                OR instr(e.name, char(0)) > 0)""",
-        postgres=f"""SELECT e.space, e.node FROM {_ENTRIES}
-             WHERE e.tenant = ?1 AND (octet_length(e.name) NOT BETWEEN 1 AND 255
-                OR e.name IN ('.', '..') OR strpos(e.name, '/') > 0)""",
+        f"SELECT e.space, e.node, e.parent, e.name FROM {_ENTRIES}"
+        f" WHERE e.tenant = ?1 AND {_BAD_NAME}",
+        postgres=f"SELECT e.space, e.node, e.parent, e.name FROM {_ENTRIES}"
+        f" WHERE e.tenant = ?1 AND {_BAD_NAME_PG}",
+    ),
+    asked(
+        "kind",
+        "space {0}: node {1} is of kind {2}, and has what only another kind can have",
+        f"""SELECT n.space, n.id, n.kind FROM {_NODES}
+             WHERE n.tenant = ?1 AND (n.kind NOT BETWEEN 1 AND 7
+                OR n.kind <> 3 AND n.target IS NOT NULL
+                OR n.kind <> 2 AND (n.content IS NOT NULL OR n.sha256 IS NOT NULL)
+                OR n.kind <> 1 AND (n.parent <> 0 OR n.children <> 0 OR n.height <> 0
+                                    OR n.below_bytes <> 0 OR n.below_nodes <> 0))""",
+    ),
+    asked(
+        "target",
+        "space {0}: link {1} does not say where it leads",
+        f"""SELECT n.space, n.id FROM {_NODES} WHERE n.tenant = ?1 AND n.kind = 3
+               AND (n.target IS NULL OR octet_length(n.target) NOT BETWEEN 1 AND 4095)""",
     ),
     asked(
         "entry-node",
@@ -70,16 +100,8 @@ TREES: Final[tuple[Invariant, ...]] = (
     asked(
         "reached",
         "space {0}: node {1} is reached neither from the root nor from the trash",
-        f"""SELECT n.space, n.id FROM {_NODES} WHERE n.tenant = ?1
-            EXCEPT SELECT space, node FROM (
-                WITH RECURSIVE tops (space, node) AS (
-                    SELECT space, id FROM nodes WHERE tenant = ?1
-                    EXCEPT SELECT space, node FROM entries WHERE tenant = ?1),
-                tree (space, node) AS (
-                    SELECT space, node FROM tops
-                    UNION SELECT e.space, e.node FROM tree JOIN entries e
-                        ON e.tenant = ?1 AND e.space = tree.space AND e.parent = tree.node)
-                SELECT space, node FROM tree) AS found""",
+        _UNREACHED.format(""),
+        where=_UNREACHED.format(" AND n.kind = 1"),
     ),
     asked(
         "directory-name",
@@ -135,9 +157,19 @@ TREES: Final[tuple[Invariant, ...]] = (
                  OR n.below_nodes <> coalesce(held.nodes, 0))""",
     ),
     asked(
+        "height",
+        "space {0}: directory {1} counts {2} levels of entries below it and has {3}",
+        f"""SELECT n.space, n.id, n.height, held.height FROM {_NODES}
+              JOIN (SELECT e.space, e.parent, max(c.height) + 1 AS height FROM entries e
+                      JOIN nodes c ON c.tenant = ?1 AND c.space = e.space AND c.id = e.node
+                     WHERE e.tenant = ?1 GROUP BY e.space, e.parent) AS held
+                ON held.space = n.space AND held.parent = n.id
+             WHERE n.tenant = ?1 AND n.kind = 1 AND n.id > 3 AND n.height < held.height""",
+    ),
+    asked(
         "trash-entry",
         "space {0}: node {1} is said to lie in the trash, and does not",
-        f"""SELECT t.space, t.node FROM trash t {_LIVE.format("t")}
+        f"""SELECT t.space, t.node, t.id FROM trash t {_LIVE.format("t")}
               LEFT JOIN entries e ON e.tenant = ?1 AND e.space = t.space AND e.parent = 2
                AND e.name = t.id AND e.node = t.node
              WHERE t.tenant = ?1 AND e.node IS NULL""",
@@ -145,9 +177,21 @@ TREES: Final[tuple[Invariant, ...]] = (
     asked(
         "trash-row",
         "space {0}: node {1} lies in the trash, and nothing says where it came from",
-        f"""SELECT e.space, e.node FROM {_ENTRIES}
+        f"""SELECT e.space, e.node, e.name FROM {_ENTRIES}
               LEFT JOIN trash t ON t.tenant = ?1 AND t.space = e.space AND t.id = e.name
              WHERE e.tenant = ?1 AND e.parent = 2 AND t.id IS NULL""",
+    ),
+    asked(
+        "trash-path",
+        "space {0}: node {1} lies in the trash, and came from where nothing can be",
+        f"""SELECT t.space, t.node, t.id FROM trash t {_LIVE.format("t")}
+             WHERE t.tenant = ?1 AND (substr(t.path, 1, 1) <> '/'
+                OR instr(t.path || '/', '//') > 0 OR instr(t.path || '/', '/./') > 0
+                OR instr(t.path || '/', '/../') > 0)""",
+        postgres=f"""SELECT t.space, t.node, t.id FROM trash t {_LIVE.format("t")}
+             WHERE t.tenant = ?1 AND (substr(t.path, 1, 1) <> '/'
+                OR strpos(t.path || '/', '//') > 0 OR strpos(t.path || '/', '/./') > 0
+                OR strpos(t.path || '/', '/../') > 0)""",
     ),
     asked(
         "node-counter",
