@@ -14,7 +14,7 @@ from databases import Opened
 from keelfs import ops
 from keelfs.model import Limits
 from keelfs.store.home import SpaceHome
-from keelfs.testing.exercises import Stream, prepare
+from keelfs.testing.exercises import prepare
 
 #: Far from being reached, so that grants are in force.
 LIMITS = Limits(bytes=10**9, nodes=10**6)
@@ -32,7 +32,6 @@ class Place:
         self.home: SpaceHome = opened.space(self.tenant)
         self.space = self.home.space
         prepare(self.home.perform)
-        self.home.perform(ops.Write("/streamed", Stream()))
         self.home.perform(ops.Mkdir("/p/q", parents=True))
         self.home.perform(ops.Write("/nothing", b""))
 

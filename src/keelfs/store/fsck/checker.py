@@ -1,15 +1,16 @@
 """Asks every invariant of every tenant, says what it found, and has it mended if that is wanted.
 
-What rows say is asked in one reading transaction, which sees a single state. A journal is compared
-with its tree in a transaction per space, and bytes, which never change, are read page by page
-without one: no transaction lasts as long as a check, and no writer waits for any of it.
+What rows say is asked in one reading transaction, which sees a single state, and mended if that is
+wanted. A journal is then compared with its tree in a transaction per space, and bytes, which never
+change, are read page by page without one: no transaction lasts as long as a check, and no writer
+waits for any of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
@@ -30,6 +31,8 @@ from keelfs.store.fsck.trees import TREES
 INVARIANTS: Final[tuple[Invariant, ...]] = (
     *TREES, *LEDGERS, *CONTENTS, EXTENTS, *OF_EXTENTS, REPLAY, *ROT
 )  # fmt: skip
+#: What mending breaks for an invariant that comes earlier is mended in the next round.
+ROUNDS: Final = 8
 #: Ids that are looked at behind the newest tenant that is known, which may have been lost.
 _BEYOND: Final = 16
 
@@ -97,24 +100,26 @@ class Checker:
 
     def _looked_after(self, tenant: int, name: str) -> _Seen:
         """What is wrong with a tenant, and what was mended of it."""
-        seen = self._look(tenant, name)
-        if not self._repair or not seen.findings:
-            return seen
+        seen = self._rows(tenant, name)
         repair = Repair(self._database, self._clock, tenant)
-        repair.run()
-        left = self._look(tenant, name)
-        mended = [
+        for _round in range(ROUNDS if self._repair else 0):
+            if not repair.mend({each.invariant for each in seen.findings}):
+                break
+            seen = self._rows(tenant, name)
+        seen.findings += self._bytes(tenant, name)
+        seen.findings[:0] = [
             Finding(invariant, name, deed, repaired=True)
             for invariant, deeds in repair.deeds.items()
             for deed in deeds
         ]
-        left.findings[:0] = mended
-        return left
+        return seen
 
     # -- looking
 
-    def _look(self, tenant: int, name: str) -> _Seen:
-        def rows(tx: Tx) -> _Seen:
+    def _rows(self, tenant: int, name: str) -> _Seen:
+        """What rows say, as of one moment."""
+
+        def work(tx: Tx) -> _Seen:
             findings = [
                 Finding(invariant.name, name, message)
                 for invariant, violations in _answers(tx)
@@ -123,16 +128,18 @@ class Checker:
             spaces_, nodes, contents = tx.one(SIZES) or (0, 0, 0)
             return _Seen(findings, spaces_, nodes, contents)
 
-        seen = self._database.snapshot(tenant, rows)
-        bytes_ = (
-            (invariant.name, message)
-            for invariant in ROT
-            for message in self._database.read(tenant, partial(_some, invariant))
-        )
-        journals = ((REPLAY.name, message) for message in self._replayed(tenant))
-        for invariant_name, message in chain(islice(journals, MOST_FINDINGS), bytes_):
-            seen.findings.append(Finding(invariant_name, name, message))
-        return seen
+        return self._database.snapshot(tenant, work)
+
+    def _bytes(self, tenant: int, name: str) -> list[Finding]:
+        """What is read row by row and cannot be mended: journals, and bytes."""
+        found = [
+            Finding(REPLAY.name, name, message)
+            for message in islice(self._replayed(tenant), MOST_FINDINGS)
+        ]
+        for invariant in ROT:
+            messages = self._database.read(tenant, partial(_some, invariant))
+            found += [Finding(invariant.name, name, message) for message in messages]
+        return found
 
     def _replayed(self, tenant: int) -> Iterator[str]:
         after = 0

@@ -1,9 +1,10 @@
 """Repair: what an invariant has found, put right.
 
-Whoever repairs goes through all invariants in one order, in which what comes later counts what came
-before, until nothing more is done. Each looks where it does not hold, and mends a bounded number of
-places at a time in a writing transaction that locks the space first and looks again: so writers may
-go on, two repairs may run at once, and a repair may stop anywhere and be begun again.
+Whoever repairs goes through the invariants in one order, in which what comes later counts what came
+before, and asks again until nothing more is done. Each looks where it does not hold, and mends a
+bounded number of places at a time in a writing transaction that locks the space first and looks
+again: so writers may go on, two repairs may run at once, and a repair may stop anywhere and be
+begun again.
 
 What must always be true: no bytes are made up, and none that somebody could still want are dropped.
 What nobody can know any more stays as it is, and is said: see `BEYOND_REPAIR`.
@@ -11,7 +12,7 @@ What nobody can know any more stays as it is, and is said: see `BEYOND_REPAIR`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import groupby
 from typing import Final
@@ -32,9 +33,6 @@ from keelfs.store.scope import NUMBER_BITS
 #: Places that are looked for at once, and mended in one transaction.
 FOUND: Final = 2000
 AT_ONCE: Final = 200
-#: What one invariant's mending breaks for an earlier one is mended in the next round.
-ROUNDS: Final = 8
-
 #: What is lost or has changed, and cannot be had back from anything else that is kept.
 BEYOND_REPAIR: Final = {
     "target": "where a link led is written nowhere else",
@@ -142,11 +140,10 @@ class Repair:
         #: What was done, by the name of the invariant; not all of it where it is much.
         self.deeds: dict[str, list[str]] = {}
 
-    def run(self) -> None:
-        for _round in range(ROUNDS):
-            done = [self._mend(mender) for mender in MENDERS]
-            if not any(done):
-                return
+    def mend(self, invariants: Collection[str]) -> bool:
+        """Mends what these have found, as far as it can be; whether anything was done."""
+        done = [self._mend(each) for each in MENDERS if each.invariant in invariants]
+        return any(done)
 
     def _mend(self, mender: Mender) -> bool:
         """Whether anything was done."""
