@@ -88,13 +88,19 @@ class Line(Struct):
         work: Callable[[Handler], object],
         before: Callable[[Handler], object] = lambda home: None,
     ) -> int:
-        """The turns of some work in a new space; once more, when its statements are prepared."""
-        for _time in range(2):
+        """The turns of some work in a new space, once its statements are prepared.
+
+        A client that the machine lets wait in the middle of a sentence is counted too often, never
+        too seldom: what was counted twice and never less is the number.
+        """
+        counts: list[int] = []
+        while counts.count(min(counts, default=0)) < 2:
             outside, inside = self.homes()
             before(outside)
             with self.relay.counting() as count:
                 work(inside)
-        return count.round_trips
+            counts.append(count.round_trips)
+        return min(counts)
 
 
 @pytest.fixture(scope="module")

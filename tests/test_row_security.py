@@ -173,7 +173,9 @@ def test_a_pooled_connection_forgets_whom_it_served(store: Opened) -> None:
 # -- without the first lock
 
 
-_COMPARED = re.compile(r"((?<![\w.])(?:[a-z]+[0-9]*\.)?(tenant|id)) = (\$1(?!\d)(?:::bigint)?)")
+_COMPARED = re.compile(
+    r"((?<![\w.])(?:[a-z]+[0-9]*\.)?(tenant|id)) = (\$1(?!\d)(?:::bigint)?|o\.tenant)"
+)
 
 
 def unlocked(text: str) -> str:

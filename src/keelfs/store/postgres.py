@@ -223,6 +223,12 @@ class PostgresDatabase:
                 self._apply(connection)
         except psycopg.OperationalError as error:
             raise Unavailable(f"the PostgreSQL server cannot be reached: {_plain(error)}") from None
+        except pg.InsufficientPrivilege:
+            raise InvalidArgument(
+                "the login of the URL may not make tables or roles; open the store once as its owner"
+            ) from None
+        except psycopg.Error as error:
+            raise _translated(error) from error
         try:
             # A caller that found no connection would have the pool make more than it needs.
             self._pool.open(wait=True, timeout=self._busy_timeout_s)
