@@ -225,7 +225,7 @@ class PostgresDatabase:
             raise Unavailable(f"the PostgreSQL server cannot be reached: {_plain(error)}") from None
         except pg.InsufficientPrivilege:
             raise InvalidArgument(
-                "the login of the URL may not make tables or roles; open the store once as its owner"
+                "the login of the URL may not make tables or roles; open the store as its owner"
             ) from None
         except psycopg.Error as error:
             raise _translated(error) from error
