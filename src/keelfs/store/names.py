@@ -167,7 +167,7 @@ def check_place(view: View, parent: int, depth: int, node: Node) -> None:
                 f"a directory may hold {limits.directory_entries} entries",
                 limit="space.directory_entries",
                 size=limits.directory_entries,
-                used=children,
+                used=children + 1,
             )
 
 
