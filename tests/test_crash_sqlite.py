@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-import keelfs
-from keelfs.testing import workload
-from keelfs.testing.killer import Killed, rounds
+from keelfs.testing.killer import rounds
+from played import Played
 
 #: Attempts to catch a careless writer; each round catches most of them.
 ATTEMPTS = 40
 
 
-class Played:
-    """A store in which the script is played on, round after round, each ended by a kill."""
-
-    def __init__(self, directory: Path, seed: int, *options: str) -> None:
-        self.url = f"sqlite:///{directory / 'store.db'}"
-        self.seed = seed
-        self.options = options
-        self.at = 0
-        #: How often the kill fell between an operation's beginning and its acknowledgement.
-        self.inside = 0
-
-    def spawn(self, number: int) -> list[str]:
-        command = [sys.executable, "-m", "keelfs.testing.workload", self.url]
-        return [*command, f"--seed={self.seed}", f"--start={self.at}", *self.options]
-
-    def verify(self, killed: Killed) -> None:
-        acked, begun = max(killed.acked), max(killed.begun)
-        with keelfs.open(self.url) as store:
-            self.at = workload.reached(store, self.seed, acked, begun)
-        self.inside += begun > acked
-
-
 def _torment(directory: Path, count: int, seed: int, *options: str) -> Played:
-    played = Played(directory, seed, *options)
+    played = Played(f"sqlite:///{directory / 'store.db'}", seed, *options)
     rounds(count, played.spawn, played.verify, seed=seed)
     return played
 

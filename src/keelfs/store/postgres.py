@@ -296,8 +296,8 @@ class PostgresDatabase:
                     tx.flush()
                     committing = True
                     connection.execute("COMMIT")
-            except psycopg.OperationalError as error:
-                if committing and connection.broken and not isinstance(error, _LOST_RACES):
+            except psycopg.Error as error:
+                if committing and not _is_refusal(error):
                     raise InDoubt from error
                 raise
             else:
@@ -342,13 +342,13 @@ class PostgresDatabase:
 
 
 def _roll_back(connection: _Connection) -> None:
+    """Makes the connection fit for the next caller, or closes it; what went wrong before counts."""
     if connection.closed or connection.info.transaction_status == TransactionStatus.IDLE:
         return
-    if connection.info.transaction_status == TransactionStatus.INTRANS:
-        # The driver's own way would throw away every statement that is prepared, at each refusal.
-        connection.pgconn.exec_(b"ROLLBACK")
-    else:
+    try:
         connection.rollback()
+    except psycopg.Error:
+        connection.close()
 
 
 def _version(connection: psycopg.Connection[Any]) -> int:
@@ -361,6 +361,15 @@ def _version(connection: psycopg.Connection[Any]) -> int:
 
 def _is_race(error: Exception) -> bool:
     return isinstance(error, pg.SerializationFailure | pg.DeadlockDetected | pg.UniqueViolation)
+
+
+def _is_refusal(error: psycopg.Error) -> bool:
+    """Whether the server itself says that it has not done what it was asked.
+
+    Everything else leaves the fate of a COMMIT open. A server that ends the connection may have
+    committed before; its last words are heard, or only that the driver does not understand them.
+    """
+    return error.diag.severity_nonlocalized == "ERROR"
 
 
 def _given_up(error: Exception) -> Exception:

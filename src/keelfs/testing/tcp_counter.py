@@ -28,12 +28,15 @@ SILENCE_S: Final = 0.003
 _GLANCE_S: Final = 0.1
 #: The first packet of a connection that asks for TLS, for GSS, or to cancel; a real one follows.
 _REQUESTS: Final = {80877103, 80877104, 80877102}
-#: The messages at which the server acts on what came before: a query, a sync.
-_COMPLETE: Final = {b"Q", b"S"}
+#: The messages at which the server answers what came before: a query, a sync, a flush.
+_COMPLETE: Final = {b"Q", b"S", b"H"}
 #: How long a server may take to finish what the client will not hear of.
 _ANSWER_S: Final = 30.0
 #: The frame that ends every answer of the server.
 _READY: Final = b"Z\x00\x00\x00\x05"
+#: What a server says that is told to end a connection.
+_LAST_TEXT: Final = b"SFATAL\0VFATAL\0C57P01\0Mterminating connection\0\0"
+_LAST_WORDS: Final = b"E" + struct.pack("!i", len(_LAST_TEXT) + 4) + _LAST_TEXT
 
 
 class Count(Struct):
@@ -53,6 +56,8 @@ class _Cut(Struct):
     text: str | None
     messages: int
     forward: bool
+    #: Whether the client still hears what was done, and that the server ends the connection.
+    last_words: bool = False
 
 
 class Relay:
@@ -110,14 +115,15 @@ class Relay:
                 setattr(count, name, value - getattr(before, name))
             count.statements = self.total.statements[first:]
 
-    def cut_at(self, text: str, *, forward: bool = True) -> None:
+    def cut_at(self, text: str, *, forward: bool = True, last_words: bool = False) -> None:
         """Cuts the connection that next sends a statement containing `text`, in any case.
 
         With `forward` the server does what it was told and its answer is lost; without, the
-        statement is lost. Either way the client cannot know.
+        statement is lost. Either way the client cannot know. With `last_words` it hears the answer,
+        but that the server shuts down instead of that it is ready, as `pg_terminate_backend` does.
         """
         with self._lock:
-            self._cut = _Cut(text.lower(), 0, forward)
+            self._cut = _Cut(text.lower(), 0, forward, last_words)
 
     def cut_after(self, messages: int, *, forward: bool = True) -> None:
         """Cuts at the last of so many messages from clients, counted from now."""
@@ -200,8 +206,8 @@ class _Conversation:
         self.to_server, self.to_client, self.held = bytearray(), bytearray(), bytearray()
         #: Whether the client has spoken and was not answered yet.
         self.asked = False
-        #: Whether the message to cut at has passed: the server finishes, the client hears nothing.
-        self.cutting = False
+        #: The cut whose message has passed: the server finishes, the client hears nothing.
+        self.cutting: _Cut | None = None
         for side in (client, server):
             side.setblocking(False)
 
@@ -237,12 +243,12 @@ class _Conversation:
         for kind, frame, text in self.reader.frames(data):
             cut = None if self.cutting else self.relay.saw(text)
             if cut is not None and not cut.forward:
-                self._reset(wait=False)
+                self._reset()
                 return False
-            self.cutting = self.cutting or cut is not None
+            self.cutting = self.cutting or cut
             self.to_server += frame
             if self.cutting and kind in _COMPLETE:
-                self._reset(wait=True)
+                self._finish(flushed=kind == b"H", last_words=self.cutting.last_words)
                 return False
         return True
 
@@ -260,15 +266,24 @@ class _Conversation:
         self.to_client += self.held
         self.held.clear()
 
-    def _reset(self, *, wait: bool) -> None:
+    def _finish(self, *, flushed: bool, last_words: bool) -> None:
+        """Lets the server do what it was told, then cuts."""
         self.server.settimeout(_ANSWER_S)
         self.server.sendall(self.to_server)
-        answer = bytes(self.held)
-        while wait and _READY not in answer:
+        answer = self.held
+        while not flushed and _READY not in answer[-len(_READY) - 1 :]:
             more = self.server.recv(65536)
             if not more:
                 break
-            answer = answer[-len(_READY) :] + more
+            answer += more
+        if last_words:
+            self.client.settimeout(1)
+            self.client.sendall(answer[: answer.rfind(_READY)] + _LAST_WORDS)
+            # The end of the connection comes a moment later than the words.
+            select.select([self.client], [], [], _GLANCE_S)
+        self._reset()
+
+    def _reset(self) -> None:
         # Closing with this option set sends a reset instead of an orderly end.
         self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 

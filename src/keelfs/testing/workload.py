@@ -59,6 +59,8 @@ _SIZES: Final = (0, 1, 100, 3000, 9000, 20_000)
 _LARGE: Final = (262_144, 300_000, 700_001)
 #: What a careless program does, for tests of the tests.
 Careless = Literal["early", "pieces"]
+#: The key of the space, unless it is named.
+SPACE: Final = "workload"
 #: Trees stay small enough to be compared after every crash.
 _MOST_NODES: Final = 60
 
@@ -167,18 +169,18 @@ def _numbers(usage: Any) -> dict[str, int]:
     return {name: getattr(usage, name) for name in usage.__struct_fields__ if name != "limits"}
 
 
-def space_of(store: keelfs.Store) -> keelfs.Space:
-    """The space in which the script plays."""
-    return store.tenant("crash").space("session", "workload")
+def space_of(store: keelfs.Store, key: str = SPACE) -> keelfs.Space:
+    """The space in which the script plays; several may play in spaces of their own."""
+    return store.tenant("crash").space("session", key)
 
 
-def reached(store: keelfs.Store, seed: int, acked: int, begun: int) -> int:
+def reached(store: keelfs.Store, seed: int, acked: int, begun: int, key: str = SPACE) -> int:
     """How many operations of the script the store holds; an `AssertionError` if it is no number
     between those acknowledged and those begun, or if the store is not sound.
     """
     report = store.check()
     assert report.ok, f"check() finds: {report.findings[:5]}"
-    found = picture(space_of(store).perform)
+    found = picture(space_of(store, key).perform)
     script = Script(seed)
     for _ in range(acked):
         script.next()
@@ -209,14 +211,15 @@ def _explained(found: dict[str, Any], seed: int, acked: int) -> str:
 
 
 def perform(
-    url: str, seed: int, start: int, count: int, careless: Careless | None = None, **settings: Any
-) -> None:
+    url: str, seed: int, start: int, count: int, careless: Careless | None = None,
+    key: str = SPACE, **settings: Any,
+) -> None:  # fmt: skip
     """Performs the operations after the first `start` of the script and prints the marks."""
     script = Script(seed)
     for _ in range(start):
         script.next()
     with keelfs.open(url, **settings) as store:
-        space = space_of(store)
+        space = space_of(store, key)
         for number in range(start + 1, start + count + 1):
             op = script.next()
             print("begin", number, flush=True)
@@ -242,11 +245,12 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--start", type=int, default=0)
     parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--space", default=SPACE)
     parser.add_argument("--durability", default="full")
     parser.add_argument("--careless", choices=["early", "pieces"])
     given = parser.parse_args(arguments)
     perform(
-        given.url, given.seed, given.start, given.count, given.careless,
+        given.url, given.seed, given.start, given.count, given.careless, given.space,
         durability=given.durability,
     )  # fmt: skip
 
