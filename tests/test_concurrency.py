@@ -12,6 +12,14 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
+
+import keelfs
+from databases import ENGINES
+from keelfs.errors import StoreBusy
+from keelfs.model import Limits
+from keelfs.ops import Op, Read
+from keelfs.ports import Volume
+from keelfs.store import ledger
 from keelfs.testing.crowd import Crowd, Race
 from keelfs.testing.filling import Churning, Filling
 from keelfs.testing.races import (
@@ -23,14 +31,6 @@ from keelfs.testing.races import (
     Recording,
     Uprooting,
 )
-
-import keelfs
-from databases import ENGINES
-from keelfs.errors import StoreBusy
-from keelfs.model import Limits
-from keelfs.ops import Op, Read
-from keelfs.ports import Volume
-from keelfs.store import ledger
 
 #: Attempts to convict a careless crowd; most of them need one.
 ATTEMPTS = 10
