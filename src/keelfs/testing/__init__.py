@@ -1,1 +1,1 @@
-"""."""
+"""What proves a volume, anybody's: the contract as tests, random operations, races, crashes."""
