@@ -44,3 +44,21 @@ class Authority:
         token = Token(id=new_id(now), grant=grant, label=label, created_ns=now)
         self._registry.add_token(key, hash_of(secret), token)
         return text_of(key, secret)
+
+    # -- who waits for changes, and for nothing else
+
+    def version(self) -> object:
+        """A value that changes when any space may have changed."""
+        return self._registry.version()
+
+    def newest(self, addresses: list[tuple[int, int]]) -> list[int]:
+        """The number of the newest change of each space; -1 where there is no space any more."""
+        by_tenant: dict[int, list[int]] = {}
+        for tenant, space in addresses:
+            by_tenant.setdefault(tenant, []).append(space)
+        found = {
+            (tenant, space): seq
+            for tenant, spaces in by_tenant.items()
+            for space, seq in self._registry.newest(tenant, spaces).items()
+        }
+        return [found.get(address, -1) for address in addresses]

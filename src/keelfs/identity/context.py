@@ -75,6 +75,11 @@ class Context:
             return Space(home)
         return Space(home, lambda handler: self._gated(handler, until_ns))
 
+    @property
+    def address(self) -> tuple[int, int]:
+        """Where the space is of the session that this is about: for `Authority.newest` only."""
+        return self._tenant, self._found.space[0] if self._found.space else 0
+
     def _check_session(self, agent: str, session: str) -> None:
         owner = self._found.session
         if session != self._named or owner is None or owner[0] != agent:

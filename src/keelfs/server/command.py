@@ -9,7 +9,9 @@ import click
 
 from keelfs import assembly
 from keelfs.errors import KeelError
-from keelfs.server.process import Process
+from keelfs.server.app import Told
+from keelfs.server.process import Process, Settings
+from keelfs.server.upkeep import EVERY_S
 from keelfs.surfaces.outcomes import outcome_of
 from keelfs.surfaces.rest.bounds import Bounds
 
@@ -22,18 +24,35 @@ from keelfs.surfaces.rest.bounds import Bounds
               help="0 takes a free one.")  # fmt: skip
 @click.option("--allow-host", "hosts", multiple=True,
               help="A name under which clients reach it; '*' is any. May be repeated.")  # fmt: skip
+@click.option("--metrics", type=click.Choice(["local", "all", "none"]), default="local",
+              show_default=True, help="Who may read /metrics.")  # fmt: skip
+@click.option("--log-requests/--no-log-requests", default=True, show_default=True,
+              help="Whether each request is a line of the log.")  # fmt: skip
+@click.option("--rate", default=Bounds().requests_per_s, show_default=True,
+              help="Requests a second of one user or agent; 0 is no limit.")  # fmt: skip
+@click.option("--stop-seconds", default=20, show_default=True, type=click.IntRange(1),
+              help="Given to requests that are under way when the process is stopped.")  # fmt: skip
+@click.option("--sweep-seconds", default=EVERY_S, show_default=True,
+              help="Between two sweeps of the store; 0 is never.")  # fmt: skip
 @click.pass_obj
-def serve(
-    where: Any, data: Path | None, store: str | None, host: str, port: int, hosts: tuple[str, ...]
-) -> None:
+def serve(where: Any, /, data: Path | None, store: str | None, **given: Any) -> None:
     """Serves a store over HTTP."""
-    url = where.url(data, store)
-    defaults = Bounds()
-    bounds = Bounds(hosts=defaults.hosts | {host, f"[{host}]"} | set(hosts))
     try:
-        opened = assembly.open(url)
+        opened = assembly.open(where.url(data, store))
     except KeelError as error:
         click.echo(f"{error}\n{error.remedy}", err=True)
         raise SystemExit(outcome_of(error).exit) from None
     with opened:
-        Process(opened, bounds, host, port).run()
+        Process(opened, _settings(**given)).run()
+
+
+def _settings(
+    host: str, port: int, hosts: tuple[str, ...], metrics: Told, log_requests: bool, rate: float,
+    stop_seconds: int, sweep_seconds: float,
+) -> Settings:  # fmt: skip
+    names = Bounds().hosts | {host.lower(), f"[{host.lower()}]"} | {name.lower() for name in hosts}
+    bounds = Bounds(hosts=names, requests_per_s=rate, burst=max(2 * rate, 1))
+    return Settings(
+        host=host, port=port, bounds=bounds, metrics=metrics, log_requests=log_requests,
+        stop_s=stop_seconds, sweep_s=sweep_seconds,
+    )  # fmt: skip

@@ -1,60 +1,87 @@
-"""The life of a serving process: it opens its socket, says so, serves, and stops in good order."""
+"""The life of a serving process: it opens its socket, says so, serves, and stops in good order.
+
+Told to stop, it takes no new connections, ends its streams, gives requests that are under way their
+time to finish, and only then closes the store.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Generator
-from typing import Final
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, Final
 
 import uvicorn
+from msgspec import Struct
 
 from keelfs.aio import Crew
 from keelfs.assembly import Store
 from keelfs.grant import Grant, Role
 from keelfs.identity import Authority
-from keelfs.server.app import Server
+from keelfs.server import log
+from keelfs.server.app import Server, Told
+from keelfs.server.metrics import Metrics
+from keelfs.server.protocol import Protocol
+from keelfs.server.upkeep import EVERY_S, Upkeep
 from keelfs.surfaces.rest.bounds import Bounds
 
 #: The tenant of whoever starts a server on an empty store.
 FIRST_TENANT: Final = "default"
-#: Requests and streams that are under way when the process is told to stop are given so long.
-STOP_S: Final = 20
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """How a process serves."""
+
+    host: str = "127.0.0.1"
+    port: int = 8420
+    bounds: Bounds = Bounds()
+    #: To whom `/metrics` tells anything.
+    metrics: Told = "local"
+    #: Whether each request is a line of the log.
+    log_requests: bool = True
+    #: Requests that are under way when the process is told to stop are given so many seconds.
+    stop_s: int = 20
+    #: Seconds between two sweeps of the store; 0 is never.
+    sweep_s: float = EVERY_S
+    #: Threads that do the work of requests.
+    workers: int = 16
 
 
 class Process:
     """One serving process."""
 
-    def __init__(self, store: Store, bounds: Bounds, host: str, port: int) -> None:
-        self._store, self._bounds, self._host, self._port = store, bounds, host, port
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store, self._settings = store, settings
 
     def run(self) -> None:
         """Serves until the process is told to stop."""
-        crew = Crew()
+        log.set_up()
+        settings, crew, metrics = self._settings, Crew(self._settings.workers), Metrics()
+        server = Server(
+            self._store, crew, settings.bounds, metrics=metrics, told=settings.metrics,
+            logged=settings.log_requests,
+        )  # fmt: skip
         config = uvicorn.Config(
-            Server(self._store, crew, self._bounds),
-            host=self._host,
-            port=self._port,
-            lifespan="off",
-            http="httptools",
-            ws="none",
-            access_log=False,
-            log_config=None,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=STOP_S,
-        )
+            server, host=settings.host, port=settings.port, lifespan="off", http=Protocol,
+            ws="none", access_log=False, log_config=None, server_header=False,
+            proxy_headers=False, timeout_graceful_shutdown=settings.stop_s,
+            timeout_keep_alive=30, backlog=2048,
+        )  # fmt: skip
+        upkeep = Upkeep(self._store, crew, metrics, settings.sweep_s)
         try:
-            _Listening(config, self._announce).run()
+            _Listening(config, server, upkeep, self._announce).run()
         finally:
             crew.close()
+        log.write("info", "stopped")
 
     def _announce(self, port: int) -> None:
-        say(f"Keelfs serves at http://{self._host}:{port}")
+        name = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
+        say(f"Keelfs serves at http://{name}:{port}")
         if not any(self._store.tenants()):
             grant = Grant(role=Role.OPERATOR, name="operator")
             text = Authority(self._store).issue(FIRST_TENANT, grant, "the first token")
             say(f"The store is new. A token of its operator, shown only now:\n{text}")
+        log.write("info", "started", port=port)
 
 
 def say(text: str) -> None:
@@ -64,20 +91,28 @@ def say(text: str) -> None:
 
 
 class _Listening(uvicorn.Server):
-    """Says when it listens, and where."""
+    """Says when it listens and where; stops streams and upkeep when it is told to stop."""
 
-    def __init__(self, config: uvicorn.Config, announce: object) -> None:
+    def __init__(
+        self, config: uvicorn.Config, server: Server, upkeep: Upkeep,
+        announce: Callable[[int], None],
+    ) -> None:  # fmt: skip
         super().__init__(config)
-        self._announce = announce
+        self._server, self._upkeep, self._announce = server, upkeep, announce
 
-    async def startup(self, sockets: object = None) -> None:
-        await super().startup(sockets)  # type: ignore[arg-type]
-        port = self.servers[0].sockets[0].getsockname()[1]
-        self._announce(port)  # type: ignore[operator]
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        self._upkeep.begin()
+        self._announce(self.servers[0].sockets[0].getsockname()[1])
 
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """As its parent does, but a signal that was heeded is not raised once more."""
-        with super().capture_signals():
-            yield
-            self._captured_signals.clear()
+    async def shutdown(self, sockets: Any = None) -> None:
+        log.write("info", "stopping")
+        self._server.stop()
+        await self._upkeep.close()
+        await super().shutdown(sockets)
+        await self._server.close()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        # It is heeded here; raised once more, it would end the process before the store is closed.
+        self._captured_signals.clear()

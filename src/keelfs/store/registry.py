@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 from keelfs.errors import NotFound
 from keelfs.grant import Agent, Session, Token
 from keelfs.model import Limits, Principal, Usage
 from keelfs.ports import Clock
 from keelfs.store import agents, sessions, spaces, tokens
-from keelfs.store.database import Database
-from keelfs.store.home import SpaceHome
+from keelfs.store.database import Database, Tx
+from keelfs.store.home import SEQ, SpaceHome
 from keelfs.store.ledger import decoded, encoded, for_spaces
 from keelfs.store.tokens import Resolved
 
@@ -51,7 +50,7 @@ class Registry:
     def exchange(self, tenant: int, id_: str, hash_: bytes, token: Token) -> None:
         """Puts one token in the place of another, which must still be there."""
 
-        def work(tx: Any) -> None:
+        def work(tx: Tx) -> None:
             tokens.revoke(tx, id_, None)
             tokens.add_token(tx, hash_, token)
 
@@ -80,7 +79,7 @@ class Registry:
         """The session and its space."""
         now, limits = self.clock.now_ns(), self._limits
 
-        def work(tx: Any) -> None:
+        def work(tx: Tx) -> None:
             sessions.add_session(tx, session)
             spaces.open_space(tx, "session", session.id, now, limits, create=True)
 
@@ -109,6 +108,19 @@ class Registry:
     def tenant_usage(self, tenant: int) -> Usage:
         return self._database.read(tenant, spaces.tenant_usage)
 
+    def version(self) -> object:
+        return self._database.version()
+
+    def newest(self, tenant: int, spaces: list[int]) -> dict[int, int]:
+        """The number of the newest change of each space that is there."""
+
+        def work(tx: Tx) -> dict[int, int]:
+            answers = [(space, tx.later(SEQ, space)) for space in spaces]
+            rows = [(space, answer()) for space, answer in answers]
+            return {space: row[0][0] for space, row in rows if row and row[0][1] is None}
+
+        return self._database.read(tenant, work)
+
     def home(self, tenant: int, found: Resolved, principal: Principal) -> SpaceHome:
         """The space that `resolve` found, opened without asking again unless limits changed."""
         if found.space is None:
@@ -121,7 +133,7 @@ class Registry:
             self._database, tenant, space, principal, self.clock, effective, self._limits
         )
 
-    def _refreshing(self, space: int, limits: Limits, own: str) -> Callable[[Any], None]:
+    def _refreshing(self, space: int, limits: Limits, own: str) -> Callable[[Tx], None]:
         return lambda tx: tx.do(spaces.SET_LIMITS, space, encoded(limits), own)
 
 

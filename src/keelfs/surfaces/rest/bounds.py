@@ -30,6 +30,9 @@ class Bounds(Struct, frozen=True, kw_only=True):
     #: A body arrives, and an answer leaves, at least this fast once `patience_s` have passed.
     bytes_per_s: int = 1024
     patience_s: float = 30.0
+    #: Streams of events, of all and of one principal.
+    streams: int = 4096
+    streams_each: int = 1024
     #: Requests of one user or agent; operators are not counted. 0 is no limit.
     requests_per_s: float = 500.0
     burst: float = 1000.0
@@ -70,13 +73,13 @@ class Rates:
     def __init__(self, bounds: Bounds) -> None:
         self._rate, self._burst = bounds.requests_per_s, bounds.burst
         self._lock = threading.Lock()
-        self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def spend(self, tenant: str, principal: str) -> None:
+    def spend(self, who: str) -> None:
         """Takes one request out of the bucket, or raises `RateLimited`."""
         if not self._rate:
             return
-        now, who = time.monotonic(), (tenant, principal)
+        now = time.monotonic()
         with self._lock:
             left, at = self._buckets.pop(who, (self._burst, now))
             left = min(self._burst, left + (now - at) * self._rate)

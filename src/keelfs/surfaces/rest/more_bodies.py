@@ -85,6 +85,18 @@ class ChangeBody(Struct):
     at: datetime
 
 
+class EventsQuery(Struct, kw_only=True):
+    path: str = "/"
+    #: The cursor behind which to begin; now, if it is left out.
+    after: Natural | None = None
+    recursive: bool = True
+    #: Names of kinds, with commas between them; all of them, if it is left out.
+    kinds: Short | None = None
+    glob: Short | None = None
+    #: Seconds that a question waits where nothing has changed yet.
+    wait: Annotated[float, Meta(ge=0, le=55)] = 0.0
+
+
 class UndoBody(Sent):
     seq: Positive
 

@@ -44,7 +44,7 @@ class Request:
 
     __slots__ = (
         "body", "headers", "id", "method", "now_ns", "params", "query", "segments", "source",
-        "until_ns",
+        "until_ns", "who",
     )  # fmt: skip
 
     def __init__(self, scope: Mapping[str, Any], id_: str) -> None:
@@ -56,6 +56,8 @@ class Request:
         self.query: Any = None
         self.body: Any = None
         self.source: Given = b""
+        #: Tenant and principal, once the token is known, for the log and the bounds.
+        self.who = ""
         self.now_ns = 0
         #: When nothing is to be begun any more on behalf of this request.
         self.until_ns = 0

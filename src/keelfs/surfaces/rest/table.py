@@ -15,9 +15,10 @@ from msgspec import Struct
 
 from keelfs.identity import Context
 from keelfs.surfaces.rest.answer import Answer, Later
+from keelfs.surfaces.rest.events import Live
 from keelfs.surfaces.rest.request import Request
 
-Handler = Callable[[Context, Request], Answer | Later]
+Handler = Callable[[Context, Request], Answer | Later | Live]
 
 
 class Route(Struct, frozen=True, kw_only=True):
