@@ -47,7 +47,7 @@ class ShellLimits(Struct, frozen=True, kw_only=True):
     #: All variables of the shell.
     memory_bytes: int = 16 * 2**20
     #: A file is handed to a command whole, so a larger one is refused; `cp` and `mv` do not read.
-    file_bytes: int = 32 * 2**20
+    file_bytes: int = 16 * 2**20
     #: A directory is handed over whole as well.
     directory_entries: int = 100_000
     script_bytes: int = 2**20

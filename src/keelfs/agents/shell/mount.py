@@ -62,21 +62,24 @@ class Mount:
         self._until = float("inf")
         #: What ends the command at its next step.
         self.stop: Callable[[], None] = lambda: None
+        #: The command asked something when its time was up.
+        self.expired = False
         #: An interrupt that arrived while the tree answered; the shell raises it.
         self.interrupt: BaseException | None = None
 
     def begin(self, seconds: float) -> None:
         """A command begins that may last this long."""
         self._until = self._now() + seconds
-        self.interrupt = None
+        self.expired, self.interrupt = False, None
 
     @property
     def late(self) -> bool:
-        return self._now() > self._until
+        return self.expired or self._now() > self._until
 
     def perform(self, op: ops.Op[T], /) -> T:
         """The answer of the tree, unless time is up: a command may ask without ever pausing."""
         if self.late:
+            self.expired = True
             self.stop()
             raise DeadlineExceeded("the time of this command is up")
         return self._tree.perform(op)

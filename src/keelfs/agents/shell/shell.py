@@ -11,6 +11,7 @@ Who calls: agents' tools; `keelfs.aio` for the event loop.
 from __future__ import annotations
 
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -49,9 +50,10 @@ class Shell:
         cwd: str = "/",
         env: Mapping[str, str] | None = None,
         user: str = "agent",
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._limits = limits or ShellLimits()
-        self._mount = Mount(tree, self._limits)
+        self._mount = Mount(tree, self._limits, now)
         self._bash = _bash(self._mount, self._limits, cwd, {"HOME": "/", **(env or {})}, user)
         self._mount.stop = self._bash.cancel
         self._lock = threading.Lock()
@@ -100,7 +102,7 @@ class Shell:
         return self._result(printed, problem, exit_code)
 
     def _result(self, printed: _Printed, problem: str | None, exit_code: int) -> ShellResult:
-        stopped = Stopped.OUTPUT if printed.full else self._stopped(problem)
+        stopped = self._stopped(printed, problem)
         if stopped is not None:
             exit_code = exit_code_of(stopped)
         elif problem is not None and problem.startswith("parse error"):
@@ -118,11 +120,15 @@ class Shell:
             stopped=stopped,
         )  # fmt: skip
 
-    def _stopped(self, problem: str | None) -> Stopped | None:
-        if self._asked:
-            return Stopped.ASKED
+    def _stopped(self, printed: _Printed, problem: str | None) -> Stopped | None:
+        if self._mount.expired:
+            return Stopped.TIME
+        if printed.full:
+            return Stopped.OUTPUT
         if problem is None:
             return None
+        if self._asked:
+            return Stopped.ASKED
         if self._mount.late:
             return Stopped.TIME
         if not problem.startswith(_LIMIT):
