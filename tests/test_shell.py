@@ -303,10 +303,18 @@ def test_a_defect_shows_nothing_but_its_number(memory: keelfs.Space) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"commands": 0}, {"seconds": float("nan")}, {"output_bytes": 2**30}, {"loops": True}]
+    "wrong",
+    [
+        {"commands": 0},
+        {"seconds": float("nan")},
+        {"output_bytes": 2**30},
+        {"memory_bytes": 1.5},
+        {"file_bytes": True},
+        {"seconds": "1"},
+    ],
 )
 def test_limits_are_checked(wrong: dict[str, Any]) -> None:
-    with pytest.raises((InvalidArgument, TypeError)):
+    with pytest.raises(InvalidArgument):
         ShellLimits(**wrong)
 
 
@@ -318,7 +326,26 @@ def test_arguments_are_checked(memory: keelfs.Space) -> None:
             shell.run(b"ls")  # type: ignore[arg-type]
         with pytest.raises(InvalidArgument):
             shell.run("ls", seconds=0)
+        with pytest.raises(InvalidArgument):
+            shell.run("echo \ud800")
         assert shell.run("if").exit_code == 2
+    wrong: list[dict[str, Any]] = [{"cwd": 5}, {"env": {"A": 1}}, {"user": "a\0"}]
+    for each in wrong:
+        with pytest.raises(InvalidArgument):
+            Shell(memory, **each)
+
+
+def test_closing_waits_for_the_command_that_it_stops(memory: keelfs.Space) -> None:
+    shell = Shell(memory, ShellLimits(loop_iterations=10**9, commands=10**9))
+    script = "while :; do echo x > begun; echo y >> log; done"
+    thread = threading.Thread(target=shell.run, args=(script,))
+    thread.start()
+    while not memory.exists("/log"):
+        pass
+    shell.close()
+    size = memory.stat("/log").size
+    thread.join()
+    assert memory.stat("/log").size == size
 
 
 # -- for the event loop ----------------------------------------------------------------------------

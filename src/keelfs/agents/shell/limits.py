@@ -54,8 +54,8 @@ class ShellLimits(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not number or not 0 < value < 2**53:
+            kinds = (int, float) if name == "seconds" else (int,)
+            if type(value) not in kinds or not 0 < value < 2**53:
                 raise InvalidArgument(f"{name} is a positive number")
         if self.output_bytes > _MOST_OUTPUT:
             raise InvalidArgument(f"output_bytes is at most {_MOST_OUTPUT}")

@@ -13,6 +13,7 @@ import errno
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -161,7 +162,8 @@ class Mount:
         try:
             self.perform(ops.Batch(taken))
         except KeelError:
-            self._tree.perform(ops.Remove(path))
+            with suppress(KeelError):
+                self._tree.perform(ops.Remove(path))
             raise
 
     def copy(self, path: str, to: str) -> None:

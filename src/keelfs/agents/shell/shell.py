@@ -24,6 +24,7 @@ from keelfs.agents.shell.mount import Mount, told
 from keelfs.arguments import text
 from keelfs.defects import known
 from keelfs.errors import InvalidArgument, TooLarge
+from keelfs.path import parse
 from keelfs.ports import Handler
 
 #: How the interpreter names a limit that it met, and which one that is.
@@ -52,14 +53,17 @@ class Shell:
         user: str = "agent",
         now: Callable[[], float] = time.monotonic,
     ) -> None:
+        environment = {"HOME": "/", **(env or {})}
+        for name, value in (("cwd", cwd), ("user", user), *environment.items()):
+            text(name, value)
         self._limits = limits or ShellLimits()
         self._mount = Mount(tree, self._limits, now)
-        self._bash = _bash(self._mount, self._limits, cwd, {"HOME": "/", **(env or {})}, user)
+        self._bash = _bash(self._mount, self._limits, str(parse(cwd)), environment, user)
         self._mount.stop = self._bash.cancel
         self._lock = threading.Lock()
         self._running = self._asked = False
-        #: Gives the tree back; without it, the interpreter would hold it as long as itself.
-        self.close: Callable[[], object] = weakref.finalize(self, self._bash.unmount, "/")
+        # The interpreter would hold the tree for as long as itself.
+        self._let_go = weakref.finalize(self, self._bash.unmount, "/")
 
     def run(self, command: str, seconds: float | None = None) -> ShellResult:
         """Runs a script, within the limits and, if given, within so many seconds.
@@ -68,7 +72,7 @@ class Shell:
         """
         self._check(command, seconds)
         with self._lock:
-            if not self.close.alive:  # type: ignore[attr-defined]  # pyright: ignore
+            if not self._let_go.alive:
                 raise InvalidArgument("the shell is closed")
             return self._run(command, min(seconds or self._limits.seconds, self._limits.seconds))
 
@@ -140,6 +144,12 @@ class Shell:
         if self._running:
             self._asked = True
             self._bash.cancel()
+
+    def close(self) -> None:
+        """Stops what is running, and gives the tree back."""
+        self.stop()
+        with self._lock:
+            self._let_go()
 
     @property
     def cwd(self) -> str:
