@@ -335,17 +335,26 @@ def test_arguments_are_checked(memory: keelfs.Space) -> None:
             Shell(memory, **each)
 
 
-def test_closing_waits_for_the_command_that_it_stops(memory: keelfs.Space) -> None:
-    shell = Shell(memory, ShellLimits(loop_iterations=10**9, commands=10**9))
-    script = "while :; do echo x > begun; echo y >> log; done"
-    thread = threading.Thread(target=shell.run, args=(script,))
-    thread.start()
-    while not memory.exists("/log"):
-        pass
-    shell.close()
-    size = memory.stat("/log").size
-    thread.join()
-    assert memory.stat("/log").size == size
+def test_closing_awaits_the_write_that_is_under_way(memory: keelfs.Space) -> None:
+    begun, free = threading.Event(), threading.Event()
+
+    def wait(op: ops.Op[Any]) -> None:
+        if isinstance(op, ops.Append):
+            begun.set()
+            assert free.wait(60)
+
+    shell = Shell(keelfs.Workspace(Policy(memory.handler, wait)))
+    running = threading.Thread(target=shell.run, args=("echo x >> log; echo y > never",))
+    running.start()
+    assert begun.wait(60)
+    closing = threading.Thread(target=shell.close)
+    closing.start()
+    closing.join(0.1)
+    assert closing.is_alive()
+    free.set()
+    closing.join()
+    running.join()
+    assert [entry.name for entry in memory.entries()] == ["log"]
 
 
 # -- for the event loop ----------------------------------------------------------------------------
@@ -370,17 +379,17 @@ def test_the_event_loop_goes_on_meanwhile(tree: keelfs.Space) -> None:
 
 def test_cancelling_stops_the_command(memory: keelfs.Space) -> None:
     async def main() -> None:
-        shell = aio.Shell(Shell(memory, ShellLimits(loop_iterations=10**9, commands=10**9)))
-        running = asyncio.ensure_future(shell.run("while true; do echo x > begun; done"))
+        shell = aio.Shell(Shell(memory))
+        long = "for n in {1..9000}; do echo $n > begun; done; echo x > ended"
+        running = asyncio.ensure_future(shell.run(long))
         while not memory.exists("/begun"):
             await asyncio.sleep(0.001)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        # The next command waits for the one before: it would never come if that still ran.
-        assert (await shell.run("echo next")).stdout == "next\n"
-        memory.remove("/begun")
-        running = asyncio.ensure_future(shell.run("while true; do echo x > begun; done"))
+        # The next command waits for the one before.
+        assert (await shell.run("ls; rm begun")).stdout == "begun\n"
+        running = asyncio.ensure_future(shell.run(long))
         while not memory.exists("/begun"):
             await asyncio.sleep(0.001)
         shell.stop()

@@ -13,7 +13,6 @@ import errno
 import os
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -154,17 +153,9 @@ class Mount:
             return False
 
     def _take_place(self, path: str, to: str) -> None:
-        """What was written beside a file becomes its next revision, so that it keeps its history.
-
-        If that is refused, nothing stays behind: the interpreter does not clean up.
-        """
+        """What was written beside a file becomes its next revision, in its history."""
         taken: tuple[ops.Op[Any], ...] = (ops.Copy(path, to, replace=True), ops.Remove(path))
-        try:
-            self.perform(ops.Batch(taken))
-        except KeelError:
-            with suppress(KeelError):
-                self._tree.perform(ops.Remove(path))
-            raise
+        self.perform(ops.Batch(taken))
 
     def copy(self, path: str, to: str) -> None:
         self.perform(ops.Copy(path, to, replace=True))
