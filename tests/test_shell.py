@@ -207,6 +207,64 @@ def test_a_broken_mount_is_caught(
         everything()
 
 
+# -- over the tree of an agent ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def agent(store: keelfs.Store, tmp_path: Path) -> keelfs.Workspace:
+    skill = tmp_path / "skill"
+    skill.mkdir()
+    (skill / "steps.md").write_text("1. Ask\n")
+    return store.tenant("acme").agent_tree(
+        session="s", agent="ada", user="ann", skills={"onboarding": skill}
+    )
+
+
+def test_it_works_across_the_mounts_of_an_agent(
+    agent: Any, store: keelfs.Store, tmp_path: Path
+) -> None:
+    with agent.shell(cwd="/work") as shell:
+        result = shell.run(
+            "mkdir -p /work/d/e; cd /work; echo a > a; chmod 750 a; echo b > d/e/b\n"
+            "mv a /.agent/a; cp -p /.agent/a /.user/a; stat -c %a /.user/a\n"
+            "mv -f /.agent/a /.user/a; cp -r d /.agent/d; mv d /.user/d\n"
+            "find / -type f | sort; ls /work /.agent\n"
+            "cat /skills/*/steps.md; echo '2. Do' >> /skills/onboarding/steps.md\n"
+            "sed -i s/Ask/Listen/ /skills/onboarding/steps.md; cat /skills/onboarding/steps.md\n"
+            "cat /.user/memory/MEMORY.md | head -n 1; ls -A /.user\n"
+            "tar cf /artifacts/t.tar /.user\n"
+            'ln /.user/a /a; echo \'{"type": "nope"}\' >> /.agent/fragments.jsonl; mv /.agent /x'
+        )
+    assert result.stdout.splitlines() == [
+        "750", "/.agent/d/e/b", "/.user/a", "/.user/d/e/b", "/skills/onboarding/steps.md",
+        "/work:", "", "/.agent:", "d", "1. Ask", "1. Listen", "2. Do", "# Memory", "a", "d",
+    ]  # fmt: skip
+    assert "failed to create hard link '/a': Invalid cross-device link" in result.stderr
+    assert "Invalid argument: line 1, type 'nope'" in result.stderr
+    assert "Device or resource busy" in result.stderr
+    assert (tmp_path / "skill" / "steps.md").read_text() == "1. Ask\n"
+    assert {change.by for change in agent.changes().items} == {"agent:ada"}
+    tenant = store.tenant("acme")
+    for other in ({"session": "t"}, {"user": "bob"}, {"agent": "eve"}):
+        tree = tenant.agent_tree(**{"session": "s", "agent": "ada", "user": "ann", **other})
+        with tree.shell() as shell:
+            seen = shell.run("find / -type f -o -type l").stdout.split()
+        mine = {"session": "/artifacts", "user": "/.user", "agent": "/.agent"}
+        assert not any(path.startswith(mine[next(iter(other))]) for path in seen)
+
+
+def test_an_agent_has_a_shell_in_the_event_loop(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with await aio.open(f"sqlite:///{tmp_path}/a.db") as store:
+            tenant = await store.tenant("acme")
+            tree = await tenant.agent_tree(session="s", agent="ada", user="ann")
+            async with await tree.shell(ShellLimits(commands=5), env={"A": "b"}) as shell:
+                assert (await shell.run("echo $A > /.agent/f; cat /.agent/f")).stdout == "b\n"
+                assert (await shell.run("while :; do :; done")).stopped is Stopped.COMMANDS
+
+    asyncio.run(main())
+
+
 # -- its state -------------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keelfs import ops
 from keelfs.agents import fragments
@@ -27,6 +28,9 @@ from keelfs.model import Limits, Principal, Usage
 from keelfs.ports import Clock, Handler
 from keelfs.validators import Validator
 from keelfs.workspace import Workspace
+
+if TYPE_CHECKING:
+    from keelfs.agents.shell import Shell, ShellLimits
 
 
 class AgentTree(Workspace):
@@ -50,6 +54,18 @@ class AgentTree(Workspace):
         super().__init__(guarded(tree, principal, clock, policy, audit))
         self.principal = principal
         self._rooms, self._skills = rooms, sorted(skills or {})
+
+    def shell(
+        self,
+        limits: ShellLimits | None = None,
+        *,
+        cwd: str = "/",
+        env: Mapping[str, str] | None = None,
+    ) -> Shell:
+        """A bash that sees this tree and nothing else; it needs `keelfs[shell]`."""
+        from keelfs.agents.shell import Shell
+
+        return Shell(self, limits, cwd=cwd, env=env)
 
     def describe(self) -> str:
         """A short text for a system prompt: what is mounted, what lasts, what may be used."""

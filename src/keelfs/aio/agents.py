@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from keelfs.aio.hop import Crew
+from keelfs.aio.shell import Shell
 from keelfs.aio.workspace import Workspace
 
 if TYPE_CHECKING:
     from keelfs import agents
+    from keelfs.agents.shell import ShellLimits
 
 
 class AgentTree(Workspace):
@@ -17,6 +20,16 @@ class AgentTree(Workspace):
     def __init__(self, sync: agents.AgentTree, crew: Crew | None = None) -> None:
         super().__init__(sync, crew)
         self._tree = sync
+
+    async def shell(
+        self,
+        limits: ShellLimits | None = None,
+        *,
+        cwd: str = "/",
+        env: Mapping[str, str] | None = None,
+    ) -> Shell:
+        """A bash that sees this tree and nothing else; it needs `keelfs[shell]`."""
+        return Shell(await self._hop(self._tree.shell, limits, cwd=cwd, env=env), self._crew)
 
     async def describe(self) -> str:
         """A short text for a system prompt."""

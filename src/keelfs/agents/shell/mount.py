@@ -1,7 +1,8 @@
 """What the commands of a shell ask of the tree, answered by operations of the tree.
 
 Every question becomes one operation: an append is an append, a rename is a move, a copy shares its
-bytes. So each is committed before the command goes on, and every gate judges it. Errors become what
+bytes, unless it leads from one mount into another. So each is committed before the command goes on,
+and every gate judges it. Errors become what
 a command knows: a kind, and the words of POSIX, followed by our own where those say too little.
 
 What must never live here: a rule about files. Who calls: bashkit, through `abi`.
@@ -19,9 +20,18 @@ from typing import Any, Final, TypeVar
 from keelfs import ops
 from keelfs.agents.shell import abi
 from keelfs.agents.shell.limits import ShellLimits
+from keelfs.arguments import Blocks
 from keelfs.defects import known
 from keelfs.errnos import errno_of
-from keelfs.errors import DeadlineExceeded, KeelError, Missing, NotFound, TooLarge, WrongKind
+from keelfs.errors import (
+    CrossDevice,
+    DeadlineExceeded,
+    KeelError,
+    Missing,
+    NotFound,
+    TooLarge,
+    WrongKind,
+)
 from keelfs.model import MAX_PAGE, Attrs, Kind, Stat
 from keelfs.path import parse
 from keelfs.ports import Handler
@@ -143,8 +153,11 @@ class Mount:
     def rename(self, path: str, to: str) -> None:
         if parse(path).name.startswith(_BESIDE) and self._is_file(to):
             self._take_place(path, to)
-        else:
+            return
+        try:
             self.perform(ops.Move(path, to, replace=True))
+        except CrossDevice:
+            self.perform(ops.Transfer(path, to, replace=True, recursive=True))
 
     def _is_file(self, path: str) -> bool:
         try:
@@ -158,7 +171,12 @@ class Mount:
         self.perform(ops.Batch(taken))
 
     def copy(self, path: str, to: str) -> None:
-        self.perform(ops.Copy(path, to, replace=True))
+        try:
+            self.perform(ops.Copy(path, to, replace=True))
+        except CrossDevice:
+            stat = self.perform(ops.GetStat(path))
+            _, blocks = read_blocks(self, parse(path), stat.size)
+            self.perform(ops.Write(to, Blocks(blocks), parents=False, mode=stat.mode))
 
     def symlink(self, target: str, path: str) -> None:
         self.perform(ops.Symlink(target, path))

@@ -117,6 +117,8 @@ class Shell:
             problem = "the time of this command is up"
         elif stopped is Stopped.ASKED:
             problem = "stopped"
+        elif problem is not None and "variable byte limit" in problem:
+            problem = f"{problem}; unset what is large, or no further command may run"
         if problem is not None:
             printed.err.append(f"bash: {problem.removeprefix('io error: ')}\n")
         return ShellResult(
