@@ -26,6 +26,7 @@ from keelfs.ops import (
     Move,
     Once,
     Op,
+    Patch,
     Read,
     Symlink,
     Write,
@@ -225,3 +226,14 @@ def test_a_large_read_asks_once_for_all_its_chunks(line: Line, times: int) -> No
         lambda home: home.perform(Write("/a", bytes(LARGE * times))),
     )
     assert counted == 2
+
+
+def test_a_file_of_many_pieces_is_read_in_two_turns(line: Line) -> None:
+    """One for the walk, one for all of its extents."""
+
+    def patched(home: Handler) -> None:
+        home.perform(Write("/pieces", bytes(100_000)))
+        for number in range(5):
+            home.perform(Patch("/pieces", 10_000 * number + 5000, b"patched"))
+
+    assert line.turns(lambda home: home.perform(Read("/pieces")), patched) == 2

@@ -12,7 +12,7 @@ Every chunk, and every small content, carries a checksum that each read verifies
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Protocol
 
 import msgspec
@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from keelfs.errors import Corrupt, RevisionNotFound, Unavailable
 from keelfs.model import Content, Source, Stat
-from keelfs.store.database import Statement, Tx
+from keelfs.store.database import Row, Statement, Tx
 from keelfs.store.scope import Scope
 
 #: A chunk of this size reads sequentially at nearly full speed and randomly at four times that of
@@ -359,21 +359,25 @@ def read_body(tx: Tx, body: Body, offset: int, length: int) -> bytes:
 
 
 def read_extents(tx: Tx, extents: list[Extent], offset: int, length: int) -> bytes:
-    """Exactly `length` bytes of extents from `offset`."""
+    """Exactly `length` bytes of extents from `offset`; all of them are asked for at once."""
+    asked = [
+        (start, start + size, tx.later(CHUNKS, strand, start, start + size) if strand else None)
+        for strand, start, size in _cut(extents, offset, offset + length)
+    ]
     pieces: list[bytes] = []
-    for strand, start, size in _cut(extents, offset, offset + length):
-        if strand == 0:
-            pieces.append(bytes(size))
+    for start, end, rows in asked:
+        if rows is None:
+            pieces.append(bytes(end - start))
         else:
-            pieces.extend(_slices(tx, strand, start, start + size))
+            pieces.extend(_slices(rows(), start, end))
     read = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     if len(read) != length:
         raise RevisionNotFound("the bytes of this revision were reclaimed while they were read")
     return read
 
 
-def _slices(tx: Tx, strand: int, start: int, end: int) -> Iterator[bytes]:
-    for at, expected, data in tx.all(CHUNKS, strand, start, end):
+def _slices(rows: Iterable[Row], start: int, end: int) -> Iterator[bytes]:
+    for at, expected, data in rows:
         _verify(data, expected)
         first, last = max(start - at, 0), min(end - at, len(data))
         if first < last:
