@@ -54,6 +54,8 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "checksum": (3, "the bytes are read before their hash is kept"),
     "untrash": (3, "the trash says where the walk goes"),
     "purge": (3, "the tree is listed before it is removed"),
+    "transfer a file": (4, "the other space is locked and walked after the first"),
+    "transfer a tree": (3, "the other space is locked and walked after the first"),
     "copy a tree": (5, "copies are counted, found and charged"),
     "take a snapshot": (3, "the new space is made before its rows"),
     "roll back": (8, "a snapshot of what is there, and a comparison of two trees"),

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,8 +71,9 @@ def _origins() -> dict[int, str]:
             for number, each in enumerate(value):  # pyright: ignore[reportUnknownVariableType]
                 note(each, f"{name}[{number}]")
         elif isinstance(value, Invariant):
-            closure = inspect.getclosurevars(value.violations).nonlocals
-            note(closure.get("statement"), f"{name}.{value.name}")
+            for asks in (value.violations, value.rows):
+                for each in inspect.getclosurevars(asks).nonlocals.values():
+                    note(each, f"{name}.{value.name}")
 
     for module in MODULES:
         for name, value in vars(importlib.import_module(module)).items():
@@ -123,19 +125,19 @@ def unbound_tables(text: str) -> list[str]:
     if BOUND.replace("?1::bigint", "?1") in text:
         text = text.replace("o.tenant", "?1")
     inserted = {match.start(1) for match in _INSERT.finditer(text)}
-    bare, lacking = 0, list[str]()
+    bare, lacking = Counter[str](), list[str]()
     for match in _REFERENCE.finditer(text):
         _word, table, alias = match.groups()
         column = "id" if table == "tenants" else "tenant"
         if match.start(2) in inserted:
-            if not _inserts_tenant(text[match.start(2) :]):
+            if not _inserts_tenant(text[match.start(2) :], column):
                 lacking.append(f"INTO {table}")
         elif alias and alias.upper() not in _WORDS:
             if not re.search(rf"\b{alias}\.{column} = \?1(?!\d)", text):
                 lacking.append(f"{table} {alias}")
         elif not re.search(rf"\b{table}\.{column} = \?1(?!\d)", text):
-            bare += 1
-            if len(re.findall(rf"(?<![.\w]){column} = \?1(?!\d)", text)) < bare:
+            bare[column] += 1
+            if len(re.findall(rf"(?<![.\w]){column} = \?1(?!\d)", text)) < bare[column]:
                 lacking.append(table)
     return lacking
 
@@ -143,14 +145,15 @@ def unbound_tables(text: str) -> list[str]:
 _WORDS = {"ORDER", "GROUP", "LIMIT", "ON", "UNION", "EXCEPT", "JOIN", "LEFT", "OFFSET", "CROSS"}
 
 
-def _inserts_tenant(text: str) -> bool:
+def _inserts_tenant(text: str, column: str) -> bool:
     """Whether what is inserted as the tenant is the first parameter."""
     columns, _, rest = text.partition("(")[2].partition(")")
-    place = [name.strip() for name in columns.split(",")].index("tenant")
+    place = [name.strip() for name in columns.split(",")].index(column)
     _before, values, listed = rest.partition("VALUES (")
-    if values:
-        return listed.split(",")[place].strip() == "?1"
-    return place == 0 and re.search(r"SELECT \?1,", rest) is not None
+    given = [listed] if values else rest.split("SELECT ")[1:]
+    return any(
+        [item.strip() for item in each.split(",")][place : place + 1] == ["?1"] for each in given
+    )
 
 
 @pytest.mark.parametrize("statement", Statement.all, ids=origin)

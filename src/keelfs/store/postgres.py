@@ -343,12 +343,20 @@ class PostgresDatabase:
 
 def _roll_back(connection: _Connection) -> None:
     """Makes the connection fit for the next caller, or closes it; what went wrong before counts."""
-    if connection.closed or connection.info.transaction_status == TransactionStatus.IDLE:
+    if connection.closed or _status(connection) == TransactionStatus.IDLE:
         return
     try:
-        connection.rollback()
+        if _status(connection) == TransactionStatus.INTRANS:
+            # The driver's own way throws away every statement that is prepared, at each refusal.
+            connection.pgconn.exec_(b"ROLLBACK")
+        if _status(connection) != TransactionStatus.IDLE:
+            connection.rollback()
     except psycopg.Error:
         connection.close()
+
+
+def _status(connection: _Connection) -> TransactionStatus:
+    return connection.info.transaction_status
 
 
 def _version(connection: psycopg.Connection[Any]) -> int:

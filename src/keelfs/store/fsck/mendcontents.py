@@ -47,14 +47,14 @@ SET_REFS: Final = Statement(
     """UPDATE contents SET refs = ?3,
               freed_ns = CASE WHEN ?3 = 0 THEN coalesce(freed_ns, ?4) END
         WHERE tenant = ?1 AND id = ?2""",
-    postgres="""UPDATE contents SET refs = ?3,
-              freed_ns = CASE WHEN ?3 = 0 THEN coalesce(freed_ns, ?4::bigint) END
+    postgres="""UPDATE contents SET refs = ?3::bigint,
+              freed_ns = CASE WHEN ?3::bigint = 0 THEN coalesce(freed_ns, ?4::bigint) END
         WHERE tenant = ?1 AND id = ?2""",
 )
 SET_STRAND_REFS: Final = Statement(
     SET_REFS.sqlite.replace("contents", "strands"),
-    postgres="""UPDATE strands SET refs = ?3,
-              freed_ns = CASE WHEN ?3 = 0 THEN coalesce(freed_ns, ?4::bigint) END
+    postgres="""UPDATE strands SET refs = ?3::bigint,
+              freed_ns = CASE WHEN ?3::bigint = 0 THEN coalesce(freed_ns, ?4::bigint) END
         WHERE tenant = ?1 AND id = ?2""",
 )
 SET_SIZE: Final = Statement(
