@@ -21,6 +21,7 @@ import keelfs
 from keelfs.config import Settings
 from keelfs.model import Limits
 from keelfs.store.schema import POSTGRES, SQLITE
+from keelfs.surfaces.cli.main import COMMANDS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCUMENTS: Final = sorted(
@@ -44,11 +45,21 @@ FOREIGN: Final = frozenset(
         "Class.test_name", "utils", "helpers", "common", "base", "manager", "misc",
     }
 )  # fmt: skip
+#: Programs of a shell, named with or without options.
+PROGRAMS: Final = frozenset(
+    {
+        "awk", "base64", "bash", "cat", "cp", "curl", "diff", "find", "git", "grep", "gzip",
+        "head", "jq", "ls", "mkdir", "mv", "ps", "python3", "rm", "sed", "sort", "ssh", "tail",
+        "tar", "touch", "xargs",
+    }
+)  # fmt: skip
 #: What the examples call the things they work with.
 ACTORS: Final = {
     "ws": "Workspace", "space": "Space", "twin": "Space", "store": "Store", "tenant": "Tenant",
     "acme": "Tenant", "error": "KeelError", "change": "Change", "stat": "Stat", "op": "Op",
 }  # fmt: skip
+#: What a shell says of an error, in words that are not ours.
+MESSAGES: Final = frozenset({"File too large"})
 _COMMANDS: Final = (".venv/bin/", "pip install ", "git ")
 
 
@@ -157,6 +168,11 @@ class Lookup:
                     self.parameters.add(name)
                 case ast.AnnAssign(target=ast.Attribute(attr=name)) | ast.Attribute(attr=name):
                     self.words.add(name)
+                case ast.Subscript(value=ast.Name(id="Literal"), slice=held):
+                    told = [each for each in ast.walk(held) if isinstance(each, ast.Constant)]
+                    self.words |= {str(each.value) for each in told}
+                case ast.Assign(value=ast.Constant(value=str(name))):
+                    self.words.add(name)
                 case ast.Name(id=name, ctx=ast.Store()):
                     self.words.add(name)
                 case _:
@@ -176,6 +192,8 @@ class Lookup:
         """Why nothing of this name is known; "" if something is."""
         if span in FOREIGN or span in self.words or span in self.invariants:
             return ""
+        if span.split(" ")[0] in PROGRAMS or span in MESSAGES:
+            return ""
         if span.startswith("--"):
             return "" if span.split()[0] in self.options else "no command has this option"
         for looks, look in (
@@ -194,9 +212,11 @@ class Lookup:
 
     @staticmethod
     def _is_command(span: str) -> bool:
-        return span.startswith(("make ", "python -m ", *_COMMANDS))
+        return span.startswith(("make ", "python -m ", "keelfs ", *_COMMANDS))
 
     def _command(self, span: str) -> str:
+        if span.startswith("keelfs "):
+            return "" if span.split()[1] in COMMANDS else "no such command"
         if span.startswith("make "):
             return "" if span[5:] in self.targets else "no such target of make"
         if "python -m " in span:

@@ -64,7 +64,8 @@ class TestPostgres(ConformanceSuite):
     def database(cls, postgres_cluster: PostgresCluster) -> Iterator[None]:
         from keelfs.store.postgres import PostgresDatabase
 
-        database = PostgresDatabase(postgres_cluster.create_database("conformance"))
+        # Without a name of its own: stolen work may open and close the class several times.
+        database = PostgresDatabase(postgres_cluster.create_database())
         database.migrate()
         _databases["postgres"] = database
         yield

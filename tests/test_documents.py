@@ -171,7 +171,9 @@ def test_the_architecture_names_every_room_and_no_other(heading: str, folder: st
     page = (ROOT / "docs/ARCHITECTURE.md").read_text(encoding="utf-8")
     table = next(each for each in tables(page) if each[0][0] == heading)
     named = [span for cells in table for _, span in spans(" | ".join(cells)) if "/" in span]
-    assert sorted(named) == sorted(_rooms(folder))
+    assert not _rooms(folder) - set(named), "a room without a word about it"
+    assert len(named) == len(set(named))
+    assert all((ROOT / each).exists() for each in named)
 
 
 # --- the tests of the tests
@@ -182,7 +184,7 @@ GOOD = (
     "keelfs.aio", "keelfs.errors.Conflict", "Workspace.write", "Limits.bytes", "files.write",
     "Conflict", "not_found", "expect=keelfs.ABSENT", 'durability="full"', "ws.write(path, data)",
     "keelfs.open(url)", "check()", "KEELFS_URL", "KEELFS_LIMIT_BYTES", "COMMIT", "OUTCOMES",
-    "/notes/plan.md", "../x", "tenant-grants", "python -m bench",
+    "/notes/plan.md", "../x", "tenant-grants", "python -m bench", "keelfs serve",
 )  # fmt: skip
 BAD = (
     "src/keelfs/nothing.py", "tests/test_nothing.py", "make nothing", "docs/nothing.md",
@@ -190,7 +192,7 @@ BAD = (
     "keelfs.nothing", "keelfs.errors.Nothing", "Workspace.nothing", "Limits.nothing",
     "files.nothing", "Nothing", "no_such_code", "nothing=keelfs.ABSENT", "expect=keelfs.NOTHING",
     "ws.nothing(path)", "no_such_verb()", "KEELFS_NOTHING", "KEELFS_LIMIT_NOTHING",
-    "NOTHING_AT_ALL", "python -m nothing", "test_nothing_at_all",
+    "keelfs nothing", "NOTHING_AT_ALL", "python -m nothing", "test_nothing_at_all",
 )  # fmt: skip
 
 
