@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import keelfs
 from damages import DAMAGES, Damage, Place
 from databases import ENGINES, Opened
 from keelfs import ops
@@ -326,6 +327,21 @@ def test_a_linked_file_that_comes_back_from_an_unknown_trash(opened: Opened) -> 
     home.perform(ops.Untrash(item.id))
     home.perform(ops.Write("/other", b"by another name"))
     assert check(place).ok
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_came_from_another_space(engine: str, sqlite_url: str, postgres_url: str) -> None:
+    with keelfs.open(sqlite_url if engine == "sqlite" else postgres_url) as store:
+        tree = store.tenant("acme").agent_tree(session="s", agent="a", user="u")
+        for text in ("one", "two"):
+            tree.write("/f", text)
+        tree.write("/d/e/f", "x")
+        tree.transfer("/f", "/.agent/f")
+        tree.transfer("/d", "/.agent/d", recursive=True)
+        tree.write("/.agent/f", "three")
+        tree.write("/.agent/d/e/g", "x")
+        tree.move("/.agent/d/e", "/.agent/e")
+        assert store.check().findings == []
 
 
 def test_a_journal_that_has_aged(opened: Opened) -> None:

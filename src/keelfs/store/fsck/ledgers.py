@@ -147,7 +147,8 @@ LEDGERS: Final[tuple[Invariant, ...]] = (
             WHERE c.tenant = ?1
               AND (c.kind NOT IN ({", ".join(f"'{kind.value}'" for kind in ChangeKind)})
                 OR c.node NOT BETWEEN 1 AND 7 OR c.batch NOT BETWEEN 1 AND c.seq
-                OR c.revision < 1 OR substr(c.path, 1, 1) <> '/'
+                OR c.revision < 1
+                OR (substr(c.path, 1, 1) <> '/' AND NOT (c.kind = 'copy' AND c.path = ''))
                 OR (c.kind IN ('move', 'copy', 'link')) <> (c.dest IS NOT NULL))""",
     ),
     asked(

@@ -113,7 +113,7 @@ class _Replay:
         elif kind == "write":
             self._at(path).revision = revision
         elif kind in {"move", "link", "copy"}:
-            self._pass(kind, path, dest)
+            self._pass(kind, path, dest, _Thing(node, revision))
         elif kind == "remove":
             self._take(path)
         elif kind == "trash":
@@ -121,8 +121,11 @@ class _Replay:
         elif kind == "untrash":
             self._untrash(path, detail)
 
-    def _pass(self, kind: str, path: str, dest: str) -> None:
-        if kind == "move":
+    def _pass(self, kind: str, path: str, dest: str, passed: _Thing) -> None:
+        if kind == "copy" and not path:
+            # It came from another space, with its revision, and what a directory holds is not told.
+            self._put(dest, _Thing(0, 0) if passed.kind == DIRECTORY else passed)
+        elif kind == "move":
             self._put(dest, self._take(path))
         elif kind == "link":
             self._put(dest, self._at(path))
