@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import psycopg
 import pytest
 
 import keelfs
-from databases import ENGINES
+from databases import ENGINES, Opened
 from keelfs.errors import StoreBusy
 from keelfs.model import Limits
 from keelfs.ops import Op, Read
@@ -193,20 +194,19 @@ def test_room_that_another_session_holds_unused_is_given_to_who_needs_it(url: st
 @pytest.mark.parametrize("engine", ["postgres"])
 def test_a_space_made_while_allowances_are_settled_keeps_what_it_has_drawn(url: str) -> None:
     """The settlement waits for a writer; the new space is none of the rows that it waits for."""
-    with keelfs.open(url) as store:
+    with keelfs.open(url) as store, closing(Opened("postgres", url)) as opened:
         acme = store.tenant("acme")
         acme.set_limits(Limits(bytes=1000))
+        tenant = opened.tenant("acme")
         one = acme.space("session", "one")
         one.write("/f", bytes(900))
         with psycopg.connect(url) as held:
             held.execute("SELECT FROM spaces WHERE key = 'one' FOR NO KEY UPDATE")
             settling = threading.Thread(
-                target=lambda: store._catalog._database.write(  # type: ignore[attr-defined]
-                    acme._key, ledger.settle_tenant
-                )
+                target=opened.database.write, args=[tenant, ledger.settle_tenant]
             )
             settling.start()
-            _wait_for_a_lock(url)
+            _wait_for_a_lock(url, settling)
             late = acme.space("session", "late")
             late.write("/f", bytes(60))
         settling.join()
@@ -224,7 +224,7 @@ def test_a_space_made_while_the_limits_of_its_tenant_are_set_is_bound_by_them(ur
             held.execute("SELECT FROM spaces WHERE key = 'one' FOR NO KEY UPDATE")
             setting = threading.Thread(target=acme.set_limits, args=[Limits(bytes=1000)])
             setting.start()
-            _wait_for_a_lock(url)
+            _wait_for_a_lock(url, setting)
             late = acme.space("session", "late")
             late.write("/f", bytes(60))
         setting.join()
@@ -234,12 +234,12 @@ def test_a_space_made_while_the_limits_of_its_tenant_are_set_is_bound_by_them(ur
         one.write("/f", bytes(940))
 
 
-def _wait_for_a_lock(url: str) -> None:
-    """Returns when somebody waits for a lock of this database."""
+def _wait_for_a_lock(url: str, thread: threading.Thread) -> None:
+    """Returns when the thread waits for a lock of this database."""
     waiting = (
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE wait_event_type = 'Lock' AND datname = current_database()"
     )
     with psycopg.connect(url, autocommit=True) as look:
         while look.execute(waiting).fetchone() == (0,):
-            pass
+            assert thread.is_alive(), "it waits for nobody"

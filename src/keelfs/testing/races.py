@@ -20,8 +20,9 @@ from keelfs.model import Limits, Stat
 from keelfs.testing.crowd import Crowd, Member, Race
 from keelfs.testing.linearize import Call, Recorder, violations
 
-#: Sizes that are stored in different ways: in the row, as one chunk, as several.
-SIZES: Final = (100, 5_000, 80_000, 600_000)
+#: Sizes that are stored in different ways: in the row, as one chunk, and now and then as several.
+SIZES: Final = (100, 5_000, 80_000)
+LARGE: Final = 600_000
 
 
 def _space(store: keelfs.Store, key: str = "race") -> keelfs.Space:
@@ -224,7 +225,8 @@ class Overwriting(Race, frozen=True, kw_only=True):
 
 def written(number: int) -> bytes:
     """What overwrite `number` writes: its number, over and over."""
-    return b"%08d" % number * (SIZES[number % len(SIZES)] // 8 + number % 3)
+    size = LARGE if number % 12 == 0 else SIZES[number % len(SIZES)]
+    return b"%08d" % number * (size // 8 + number % 3)
 
 
 class Uprooting(Race, frozen=True, kw_only=True):
