@@ -188,7 +188,8 @@ BAD = (
     "keelfs.nothing", "keelfs.errors.Nothing", "Workspace.nothing", "Limits.nothing",
     "files.nothing", "Nothing", "no_such_code", "nothing=keelfs.ABSENT", "expect=keelfs.NOTHING",
     "ws.nothing(path)", "no_such_verb()", "KEELFS_NOTHING", "KEELFS_LIMIT_NOTHING",
-    "keelfs nothing", "NOTHING_AT_ALL", "python -m nothing", "test_nothing_at_all",
+    "keelfs nothing", "nothing-*", "import keelfs.nothing",
+    "NOTHING_AT_ALL", "python -m nothing", "test_nothing_at_all",
 )  # fmt: skip
 
 
