@@ -164,6 +164,8 @@ class Mounts:
             if path.parts and path.parts[0] not in self._first_names:
                 continue
             if field == "path" and path in self._above and isinstance(op, ops.Copy):
+                if parse(op.to).is_within(path):
+                    raise InvalidArgument("a directory cannot be copied into itself")
                 raise CrossDevice("what lies here belongs to several volumes")
             if path.is_root or (path not in self._trees and path not in self._above):
                 continue
