@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from keelfs.assembly import Store
-from keelfs.errors import NotAuthenticated
+from keelfs.errors import NotAuthenticated, NotFound
 from keelfs.grant import Grant, Token, checked_grant
 from keelfs.identity.context import Context, new_id
 from keelfs.identity.rights import checked_verbs
@@ -40,6 +40,10 @@ class Authority:
         """The text of a new token that comes from no other one; makes the tenant if need be."""
         checked_verbs(checked_grant(grant).verbs)
         key, secret = self._store.tenant(tenant).key, new_secret()
+        if grant.agent is not None:
+            self._registry.agent(key, grant.agent)
+        if grant.session is not None and self._registry.session(key, grant.session) is None:
+            raise NotFound("there is no such session")
         now = self._registry.clock.now_ns()
         token = Token(id=new_id(now), grant=grant, label=label, created_ns=now)
         self._registry.add_token(key, hash_of(secret), token)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from keelfs.identity import Authority
 from keelfs.server import log
 from keelfs.server.app import Server, Told
 from keelfs.server.metrics import Metrics
-from keelfs.server.protocol import Protocol
+from keelfs.server.protocol import HEAD_S, Protocol
 from keelfs.server.upkeep import EVERY_S, Upkeep
 from keelfs.surfaces.rest.bounds import Bounds
 
@@ -43,6 +44,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     stop_s: int = 20
     #: Seconds between two sweeps of the store; 0 is never.
     sweep_s: float = EVERY_S
+    #: Seconds that the head of a request may take.
+    head_s: float = HEAD_S
     #: Threads that do the work of requests.
     workers: int = 16
 
@@ -61,8 +64,9 @@ class Process:
             self._store, crew, settings.bounds, metrics=metrics, told=settings.metrics,
             logged=settings.log_requests,
         )  # fmt: skip
+        protocol: Any = partial(Protocol, head_s=settings.head_s)
         config = uvicorn.Config(
-            server, host=settings.host, port=settings.port, lifespan="off", http=Protocol,
+            server, host=settings.host, port=settings.port, lifespan="off", http=protocol,
             ws="none", access_log=False, log_config=None, server_header=False,
             proxy_headers=False, timeout_graceful_shutdown=settings.stop_s,
             timeout_keep_alive=30, backlog=2048,

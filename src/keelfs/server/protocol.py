@@ -22,8 +22,9 @@ UNREAD_S: Final = 15.0
 class Protocol(HttpToolsProtocol):
     """One connection."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, head_s: float = HEAD_S, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._head_s = head_s
         self._head_timer: asyncio.TimerHandle | None = None
         self._unread_timer: asyncio.TimerHandle | None = None
         self._head_bytes = self._unread_bytes = 0
@@ -70,7 +71,7 @@ class Protocol(HttpToolsProtocol):
             self._unread_timer = None
 
     def _await_head(self) -> None:
-        self._head_timer = self.loop.call_later(HEAD_S, self._head_is_late)
+        self._head_timer = self.loop.call_later(self._head_s, self._head_is_late)
 
     def _head_is_late(self) -> None:
         self._head_timer = None
