@@ -333,6 +333,7 @@ def test_a_closed_shell_and_a_forgotten_one_let_go_of_the_tree(memory: keelfs.Sp
     Shell(memory).run("echo x")
     gc.collect()
     assert abi.seats() == before
+    assert not any(isinstance(held, Mount) for held in gc.get_objects())
 
 
 def test_an_interrupt_ends_the_command_and_reaches_the_caller(memory: keelfs.Space) -> None:
@@ -382,8 +383,9 @@ def test_arguments_are_checked(memory: keelfs.Space) -> None:
             shell.run("#" * 101)
         with pytest.raises(InvalidArgument):
             shell.run(b"ls")  # type: ignore[arg-type]
-        with pytest.raises(InvalidArgument):
-            shell.run("ls", seconds=0)
+        for seconds in (0, float("nan"), "1"):
+            with pytest.raises(InvalidArgument):
+                shell.run("ls", seconds=seconds)  # type: ignore[arg-type]
         with pytest.raises(InvalidArgument):
             shell.run("echo \ud800")
         assert shell.run("if").exit_code == 2

@@ -100,7 +100,7 @@ nl -ba log.txt | tail -n 1 | tr -s ' \t' ' '
 trap 'echo bye' EXIT
 comm -12 <(sort data/north-01.csv) <(sort data/north-02.csv) | head -n 1
 printf '%05.1f|%-6s|%x\n' 3.14159 ab 255
-mkdir -p out && for n in $(seq 1 1000); do echo "line $n" > "out/file-$n.txt"; done
+mkdir -p out && for n in $(seq 1 300); do echo "line $n" > "out/file-$n.txt"; done
 cat out/*.txt | sort -k2 -n | tail -n 1
 ls out | grep -c txt
 find out -name '*9.txt' | xargs grep -h line | sort -t' ' -k2n | head -n 2

@@ -62,8 +62,7 @@ class Shell:
         self._mount.stop = self._bash.cancel
         self._lock = threading.Lock()
         self._running = self._asked = False
-        # The interpreter would hold the tree for as long as itself.
-        self._let_go = weakref.finalize(self, self._bash.unmount, "/")
+        self._let_go = weakref.finalize(self, _let_go, self._bash, self._mount)
 
     def run(self, command: str, seconds: float | None = None) -> ShellResult:
         """Runs a script, within the limits and, if given, within so many seconds.
@@ -82,7 +81,7 @@ class Shell:
             raise TooLarge(
                 f"a script has up to {self._limits.script_bytes} bytes", limit="shell.script_bytes"
             )
-        if seconds is not None and not seconds > 0:
+        if seconds is not None and (type(seconds) not in (int, float) or not seconds > 0):
             raise InvalidArgument("seconds is a positive number")
 
     def _run(self, command: str, seconds: float) -> ShellResult:
@@ -93,8 +92,8 @@ class Shell:
         watch = _Watch(seconds, self._bash.cancel) if seconds < self._limits.seconds else None
         self._running = True
         try:
-            error = self._bash.execute_sync(command, printed.take)
-            problem, exit_code = error.error, error.exit_code
+            ended = self._bash.execute_sync(command, printed.take)
+            problem, exit_code = ended.error, ended.exit_code
         except _Overflow:
             problem, exit_code = None, exit_code_of(Stopped.OUTPUT)
         finally:
@@ -172,6 +171,16 @@ class Shell:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _let_go(bash: Any, mount: Mount) -> None:
+    """Parts an interpreter and a tree that hold each other, which nobody would collect."""
+    bash.unmount("/")
+    mount.stop = _nothing
+
+
+def _nothing() -> None:
+    """Stops nothing."""
 
 
 class _Overflow(Exception):
