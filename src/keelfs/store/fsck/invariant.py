@@ -34,17 +34,24 @@ class Invariant(Struct, frozen=True):
 
 
 def asked(
-    name: str, message: str, text: str, *, postgres: str | None = None, where: str | None = None
+    name: str,
+    message: str,
+    text: str,
+    *,
+    postgres: str | None = None,
+    where: tuple[str, str] | None = None,
 ) -> Invariant:
     """An invariant that is one statement; `message` has a place for each column of its rows.
 
     `?1` is the tenant, `?2` how many rows are wanted. `where` is another statement that leads to
-    the same violations by fewer rows, for mending.
+    the same violations by fewer rows, for mending, once for each database.
     """
     statement = Statement(
         f"{text} LIMIT ?2", postgres=None if postgres is None else f"{postgres} LIMIT ?2"
     )
-    located = statement if where is None else Statement(f"{where} LIMIT ?2")
+    located = statement
+    if where is not None:
+        located = Statement(f"{where[0]} LIMIT ?2", postgres=f"{where[1]} LIMIT ?2")
 
     def violations(tx: Tx) -> Iterable[str]:
         return [message.format(*row) for row in tx.all(statement, MOST_FINDINGS)]

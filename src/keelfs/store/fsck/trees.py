@@ -30,7 +30,8 @@ _BAD_NAME: Final = """(octet_length(e.name) NOT BETWEEN 1 AND 255 OR e.name IN (
     OR instr(e.name, '/') > 0 OR instr(e.name, char(0)) > 0)"""
 _BAD_NAME_PG: Final = """(octet_length(e.name) NOT BETWEEN 1 AND 255 OR e.name IN ('.', '..')
     OR strpos(e.name, '/') > 0)"""
-#: Whatever has no name of its own begins a tree; a cycle has no beginning.
+#: Whatever has no name of its own begins a tree; a cycle has no beginning. SQLite, left to itself,
+#: reads all entries anew for each node.
 _UNREACHED: Final = f"""SELECT n.space, n.id FROM {_NODES} WHERE n.tenant = ?1{{0}}
     EXCEPT SELECT space, node FROM (
         WITH RECURSIVE tops (space, node) AS (
@@ -38,7 +39,7 @@ _UNREACHED: Final = f"""SELECT n.space, n.id FROM {_NODES} WHERE n.tenant = ?1{{
             EXCEPT SELECT space, node FROM entries WHERE tenant = ?1),
         tree (space, node) AS (
             SELECT space, node FROM tops
-            UNION SELECT e.space, e.node FROM tree JOIN entries e
+            UNION SELECT e.space, e.node FROM tree {{1}} entries e
                 ON e.tenant = ?1 AND e.space = tree.space AND e.parent = tree.node)
         SELECT space, node FROM tree) AS found"""
 
@@ -100,8 +101,12 @@ TREES: Final[tuple[Invariant, ...]] = (
     asked(
         "reached",
         "space {0}: node {1} is reached neither from the root nor from the trash",
-        _UNREACHED.format(""),
-        where=_UNREACHED.format(" AND n.kind = 1"),
+        _UNREACHED.format("", "CROSS JOIN"),
+        postgres=_UNREACHED.format("", "JOIN"),
+        where=(
+            _UNREACHED.format(" AND n.kind = 1", "CROSS JOIN"),
+            _UNREACHED.format(" AND n.kind = 1", "JOIN"),
+        ),
     ),
     asked(
         "directory-name",
