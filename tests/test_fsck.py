@@ -18,6 +18,8 @@ from databases import ENGINES, Opened
 from keelfs import ops
 from keelfs.errors import KeelError
 from keelfs.model import ANY, Kind, Principal, Report
+from keelfs.path import parse
+from keelfs.store.database import Tx
 from keelfs.store.fsck import Checker
 from keelfs.store.fsck.checker import INVARIANTS
 from keelfs.store.fsck.mending import BEYOND_REPAIR, MENDERS
@@ -342,6 +344,31 @@ def test_what_came_from_another_space(engine: str, sqlite_url: str, postgres_url
         tree.write("/.agent/d/e/g", "x")
         tree.move("/.agent/d/e", "/.agent/e")
         assert store.check().findings == []
+
+
+def test_names_that_came_from_another_space_are_not_known(opened: Opened) -> None:
+    """Its own journal does not say what it holds."""
+    place = Place(opened)
+    home, other = place.home, opened.space(place.tenant, key="other")
+    other.perform(ops.Write("/t/a", b"1"))
+    other.perform(ops.Write("/t/a", b"2"))
+    other.perform(ops.Link("/t/a", "/t/b"))
+
+    def work(tx: Tx) -> None:
+        source, view = other.writing(tx), home.writing(tx)
+        view.receive(source, parse("/t"), parse("/came"), False, True)
+        view.receive(source, parse("/t/a"), parse("/file"), False, True)
+        view.scope.flush()
+        source.scope.flush()
+
+    opened.database.write(place.tenant, work)
+    assert check(place).ok
+    home.perform(ops.Write("/file", b"3"))
+    home.perform(ops.Move("/came/a", "/out"))
+    home.perform(ops.Write("/out", b"4"))
+    home.perform(ops.Write("/came/b", b"5"))
+    assert home.perform(ops.Read("/out")) == b"5"
+    assert check(place).ok
 
 
 def test_a_journal_that_has_aged(opened: Opened) -> None:

@@ -9,7 +9,14 @@ from keelfs.ident import uuid7
 from keelfs.store.database import Row, Statement, Tx
 from keelfs.store.fsck.mendtrees import ALIKE, UUID
 from keelfs.store.fsck.site import HELD, LOST_AND_FOUND, Site, begin
-from keelfs.store.ledger import GRANT, LOCK_SPACES, LOCK_TENANT, SET_GRANT, decoded
+from keelfs.store.ledger import (
+    GRANT,
+    LOCK_LATE_SPACES,
+    LOCK_SPACES,
+    LOCK_TENANT,
+    SET_GRANT,
+    decoded,
+)
 from keelfs.store.reaping import CHANGES, ENTRIES, NODES, REQUESTS, REVISIONS, TRASH
 from keelfs.store.snapshots import DELETE
 from keelfs.store.spaces import FORGET_IMAGES
@@ -119,7 +126,8 @@ def image_owner(tx: Tx, now_ns: int, rows: list[Row]) -> Iterator[str]:
 def grants(tx: Tx, now_ns: int, rows: list[Row]) -> Iterator[str]:
     """Each space is granted what it uses, as the tenant's limits want it."""
     del now_ns, rows
-    spaces, tenant = tx.all(LOCK_SPACES), tx.one(LOCK_TENANT)
+    tx.all(LOCK_SPACES)
+    tenant, spaces = tx.one(LOCK_TENANT), tx.all(LOCK_LATE_SPACES)
     limits = decoded(tenant[0] if tenant else "{}")
     granted = [
         (row[0], None if limits.bytes is None else row[1], None if limits.nodes is None else row[2])

@@ -16,7 +16,7 @@ from typing import Final
 
 from keelfs.store.database import Row, Statement, Tx
 from keelfs.store.fsck.invariant import Invariant, ids, ids_pg, listed
-from keelfs.store.scope import PEEK, SpaceRow, split
+from keelfs.store.scope import OUTSIDE, PEEK, SpaceRow, split
 from keelfs.store.tree import DIRECTORY, FILE, ROOT
 
 #: Rows of the journal or of a tree that are in memory together, and directories asked for at once.
@@ -112,8 +112,11 @@ class _Replay:
             self._put(path, _Thing(node, revision))
         elif kind == "write":
             self._at(path).revision = revision
+        elif path == OUTSIDE:
+            # It came from another space, with its revision; what a directory holds is not told.
+            self._put(dest, self._unknown() if node == DIRECTORY else _Thing(node, revision))
         elif kind in {"move", "link", "copy"}:
-            self._pass(kind, path, dest, _Thing(node, revision))
+            self._pass(kind, path, dest)
         elif kind == "remove":
             self._take(path)
         elif kind == "trash":
@@ -121,11 +124,8 @@ class _Replay:
         elif kind == "untrash":
             self._untrash(path, detail)
 
-    def _pass(self, kind: str, path: str, dest: str, passed: _Thing) -> None:
-        if kind == "copy" and not path:
-            # It came from another space, with its revision, and what a directory holds is not told.
-            self._put(dest, _Thing(0, 0) if passed.kind == DIRECTORY else passed)
-        elif kind == "move":
+    def _pass(self, kind: str, path: str, dest: str) -> None:
+        if kind == "move":
             self._put(dest, self._take(path))
         elif kind == "link":
             self._put(dest, self._at(path))
@@ -134,8 +134,12 @@ class _Replay:
 
     def _untrash(self, path: str, trash_id: str) -> None:
         thing = self._trash.pop(trash_id, None)
-        self.doubtful |= thing is None
-        self._put(path, thing or _Thing(0, 0))
+        self._put(path, self._unknown() if thing is None else thing)
+
+    def _unknown(self) -> _Thing:
+        """Something with other names perhaps, by which what is known may be written."""
+        self.doubtful = True
+        return _Thing(0, 0)
 
     def _roll_back(self, seq: int, name: str) -> None:
         """Revisions after it are not those of the image, and what is trashed may be linked."""
