@@ -321,19 +321,22 @@ def test_threads_share_one_shell(memory: keelfs.Space) -> None:
 
 
 def test_a_closed_shell_and_a_forgotten_one_let_go_of_the_tree(memory: keelfs.Space) -> None:
-    gc.collect()
-    before = abi.seats()
+    def held() -> tuple[int, int]:
+        gc.collect()
+        return abi.seats(), sum(isinstance(each, Mount) for each in gc.get_objects())
+
+    seats, mounts = held()
     shell = Shell(memory)
-    assert abi.seats() == before + 1
+    assert held() == (seats + 1, mounts + 1)
     shell.run("echo x > f; cat f f f")
     shell.close()
     shell.close()
     with pytest.raises(InvalidArgument):
         shell.run("echo x")
+    assert held() == (seats, mounts + 1)
+    del shell
     Shell(memory).run("echo x")
-    gc.collect()
-    assert abi.seats() == before
-    assert not any(isinstance(held, Mount) for held in gc.get_objects())
+    assert held() == (seats, mounts)
 
 
 def test_an_interrupt_ends_the_command_and_reaches_the_caller(memory: keelfs.Space) -> None:
