@@ -46,6 +46,14 @@ FOREIGN: Final = frozenset(
         "time.process_time", "utils", "helpers", "common", "base", "manager", "misc",
     }
 )  # fmt: skip
+#: Headers and values of HTTP, and texts that begin or stand for something of ours.
+PROTOCOL: Final = frozenset(
+    {
+        "Accept: application/octet-stream", "ETag", "If-Match", "If-None-Match", "Idempotency-Key",
+        "Retry-After", "Last-Event-ID", "nosniff", "text/event-stream", "pg_notify", "keel_",
+        "_", "_actions", "%FF", "%2F", "uvicorn", "httptools", "uvloop", "default", "data",
+    }
+)  # fmt: skip
 #: Programs of a shell, named with or without options.
 PROGRAMS: Final = frozenset(
     {
@@ -192,7 +200,7 @@ class Lookup:
 
     def complaint(self, span: str) -> str:
         """Why nothing of this name is known; "" if something is."""
-        if span in FOREIGN or span in self.words or span in self.invariants:
+        if span in FOREIGN | PROTOCOL or span in self.words or span in self.invariants:
             return ""
         if span.split(" ")[0] in PROGRAMS or span in MESSAGES:
             return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Final
@@ -101,7 +100,6 @@ class Waiter:
         self._database = database
         self._tenant = tenant
         self._space = space
-        self._event = threading.Event()
 
     def wait(self, after_seq: int, timeout: float) -> None:
         """Returns once there is a change behind `after_seq`, and after `timeout` seconds."""
@@ -116,7 +114,7 @@ class Waiter:
             left = deadline - time.monotonic()
             if left <= 0:
                 return
-            self._event.wait(min(nap, left))
+            time.sleep(min(nap, left))
             nap = min(nap * 1.5, LONGEST_NAP_S)
 
     def _newest(self) -> int:
