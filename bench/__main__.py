@@ -6,12 +6,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from bench import crowds, flows, peers, report, shapes, shells, small, starts
+from bench import crowds, flows, peers, report, shapes, shells, small, starts, trees
 from bench.row import BOTH, ROWS, Absent, Measured, Row
 from bench.site import Site
 
 #: Each of them puts its rows into the table when it is imported.
-SUBJECTS = (small, crowds, shapes, flows, shells, starts, peers)
+SUBJECTS = (small, crowds, shapes, flows, shells, starts, trees, peers)
 
 
 def _arguments(given: list[str] | None) -> argparse.Namespace:

@@ -47,7 +47,7 @@ class GlobPattern:
 
     def concerns(self, parts: tuple[str, ...]) -> bool:
         """Whether it could matter at all what is at this path; False settles the other three."""
-        return any(route.states(parts) for route in self._routes)
+        return any(route.concerns(parts) for route in self._routes)
 
     def pins(self, parts: tuple[str, ...]) -> bool:
         """Whether it matters to the pattern that these names lead here, and not others.
@@ -102,6 +102,13 @@ class _Route:
                 return bool(parts) and last.matches(parts[-1])
             case steps:
                 return bool(self.states(parts) >> len(steps))
+
+    def concerns(self, parts: tuple[str, ...]) -> bool:
+        """Whether anything comes of these names; the literal ones decide nearly always."""
+        for mine, theirs in zip(self.literal_prefix, parts, strict=False):
+            if mine != theirs:
+                return False
+        return self.states(parts) != 0
 
     def states(self, parts: tuple[str, ...]) -> int:
         """Where one can be after these names."""

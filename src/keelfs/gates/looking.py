@@ -230,6 +230,11 @@ class Looking:
             case _:
                 return None
 
+    @staticmethod
+    def numbers(op: Op[Any]) -> bool:
+        """Whether numbers or ids of the composed tree may be in it."""
+        return isinstance(op, ops.Changes | ops.Undo | ops.Untrash | ops.Purge | ops.Batch)
+
     def _journal_of(self, number: int) -> VPath:
         if number <= _MASK:
             return ROOT

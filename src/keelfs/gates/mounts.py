@@ -183,13 +183,21 @@ class Mounts:
         """
         tree = self._trees[mount]
         if self._implied and op.mutates:
-            implied = {path for each in ops.unwrapped(op) for path in self._implied_by(each)}
-            for path in sorted(implied, key=_parts):
+            for path in self._implied_for(op):
                 if self.owner(path) != mount:
                     continue
                 tree.perform(ops.Mkdir(path.below(mount), parents=True, exist_ok=True))
+        if mount.is_root and not self._looking.numbers(_layers(op)[-1]):
+            return tree.perform(op)
         answer = tree.perform(self._placed(op, mount))
         return answer if mount.is_root else self._from_outside(op, answer, mount)
+
+    def _implied_for(self, op: Op[Any]) -> list[VPath]:
+        last = _layers(op)[-1]
+        if getattr(last, "parents", False) and not isinstance(last, ops.Batch):
+            return []
+        implied = {path for each in ops.unwrapped(op) for path in self._implied_by(each)}
+        return sorted(implied, key=_parts)
 
     def _implied_by(self, op: Op[Any]) -> set[VPath]:
         if not op.mutates or getattr(op, "parents", False) or not op.paths():

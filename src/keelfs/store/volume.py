@@ -63,14 +63,25 @@ class SpaceVolume:
         if not op.mutates:
             look = self._database.snapshot if _is_batch(op) else self._database.read
             return look(self.tenant, lambda tx: op.run(self.reading(tx)))
-        with self.readied(op) as ready:
-            return self._changed(ready)
+        staged: list[Staged] = []
+        try:
+            return self._changed(self._made_ready(op, staged))
+        except BaseException as error:
+            self._let_go(staged, error)
+            raise
 
     @contextmanager
     def readied(self, op: Op[T], /) -> Generator[Op[T]]:
         """The operation with its data hashed or stored; what was stored is dropped on failure."""
-        self._check_batch(op)
         staged: list[Staged] = []
+        try:
+            yield self._made_ready(op, staged)
+        except BaseException as error:
+            self._let_go(staged, error)
+            raise
+
+    def _made_ready(self, op: Op[T], staged: list[Staged]) -> Op[T]:
+        self._check_batch(op)
 
         def ready(data: Data) -> Data:
             made = self._ready(data)
@@ -78,14 +89,13 @@ class SpaceVolume:
                 staged.append(made)
             return made
 
-        try:
-            yield op.staged(ready)
-        except InDoubt:
-            raise
-        except BaseException:
+        return op.staged(ready)
+
+    def _let_go(self, staged: list[Staged], error: BaseException) -> None:
+        """Drops what was stored for nothing; what may have been committed stays."""
+        if not isinstance(error, InDoubt):
             for each in staged:
                 Stager.drop(self, each)
-            raise
 
     # -- one transaction with others
 
