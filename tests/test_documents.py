@@ -23,8 +23,8 @@ LOOKUP = Lookup()
 
 #: Every requirement of the specification that is to be met by now.
 REQUIREMENTS = [
-    *(f"S0-{number}" for number in (*range(1, 39), *range(59, 66))),
-    *(f"S0-X{number}" for number in range(1, 12)),
+    *(f"S0-{number}" for number in range(1, 69)),
+    *(f"S0-X{number}" for number in range(1, 14)),
 ]
 
 

@@ -15,6 +15,7 @@ import pytest
 from msgspec import Struct
 
 from databases import Opened
+from keelfs.agents.composing import composed, registry_of
 from keelfs.errors import KeelError
 from keelfs.model import ABSENT
 from keelfs.ops import (
@@ -32,6 +33,7 @@ from keelfs.ops import (
     Write,
     fingerprint,
 )
+from keelfs.path import ROOT, parse
 from keelfs.ports import Handler
 from keelfs.testing.cluster import PostgresCluster
 from keelfs.testing.exercises import EXERCISES, LARGE, prepare
@@ -54,8 +56,7 @@ EXCEPTIONS: dict[str, tuple[int, str]] = {
     "checksum": (3, "the bytes are read before their hash is kept"),
     "untrash": (3, "the trash says where the walk goes"),
     "purge": (3, "the tree is listed before it is removed"),
-    "transfer a file": (4, "the other space is locked and walked after the first"),
-    "transfer a tree": (3, "the other space is locked and walked after the first"),
+    "transfer a file": (4, "its kind is asked for, and the history of what it replaces let go"),
     "copy a tree": (5, "copies are counted, found and charged"),
     "take a snapshot": (3, "the new space is made before its rows"),
     "roll back": (8, "a snapshot of what is there, and a comparison of two trees"),
@@ -240,3 +241,16 @@ def test_a_file_of_many_pieces_is_read_in_two_turns(line: Line) -> None:
             home.perform(Patch("/pieces", 10_000 * number + 5000, b"patched"))
 
     assert line.turns(lambda home: home.perform(Read("/pieces")), patched) == 2
+
+
+@pytest.mark.parametrize(
+    ("op", "turns"),
+    [(Read("/d/a"), 1), (GetStat("/d/a"), 1), (Write("/d/n", "x"), 2), (Mkdir("/d/m"), 2)],
+)
+def test_the_gates_of_an_agents_tree_cost_no_turn(line: Line, op: Op[Any], turns: int) -> None:
+    """What is validated nowhere is not looked at, and what is asked first is asked at once."""
+
+    def in_a_tree(home: Handler) -> None:
+        composed({ROOT: home, parse("/.agent"): home}, {}, registry_of(None)).perform(op)
+
+    assert line.turns(in_a_tree, lambda home: home.perform(Write("/d/a", "x"))) == turns

@@ -43,7 +43,7 @@ class Catalog(Protocol):
         self, tenant: Any, wanted: Sequence[tuple[str, str]], principal: Principal, create: bool
     ) -> Sequence[SpaceHome]: ...
 
-    def delete_spaces(self, tenant: Any, wanted: Sequence[tuple[str, str]]) -> None: ...
+    def delete_session(self, tenant: Any, session: str) -> None: ...
 
     def spaces(self, tenant: Any) -> Iterator[tuple[str, str]]: ...
 
@@ -126,14 +126,12 @@ class Tenant:
         )
 
     def delete_session(self, session: str) -> None:
-        """Deletes what belongs to a session alone: its files and artifacts, trash and history.
+        """Deletes what belongs to a session alone: its files and artifacts, trash, history, tokens.
 
         It is out of reach at once; the sweep gives the room back in steps. What belongs to its
         agent and its user stays.
         """
-        from keelfs.agents.spaces import session_spaces
-
-        self._catalog.delete_spaces(self.key, session_spaces(session))
+        self._catalog.delete_session(self.key, session)
 
     def usage(self) -> Usage:
         """The sums over all spaces, and the tenant's own limits."""

@@ -301,7 +301,8 @@ class Transfer(_Mutation[Transferred], frozen=True):
     parents: bool = False
 
     def run(self, volume: Volume) -> Transferred:
-        self.check_kind(volume.stat(parse(self.path), False))
+        if not self.recursive:
+            self.check_kind(volume.stat(parse(self.path), False))
         stat = volume.move(parse(self.path), parse(self.to), self.replace, self.parents, ANY)
         return Transferred(stat=stat, atomic=True)
 

@@ -56,12 +56,6 @@ def rooms(session: str, agent: str, user: str) -> list[Room]:
     ]  # fmt: skip
 
 
-def session_spaces(session: str) -> list[tuple[str, str]]:
-    """What belongs to a session alone, and goes with it."""
-    check_id("id of a session", session)
-    return [(SESSION, session), (ARTIFACTS, session)]
-
-
 def key_of_pair(user: str, agent: str) -> str:
     """One key for a user with an agent; that of another pair is another one."""
     pair = msgspec.json.encode([user, agent])

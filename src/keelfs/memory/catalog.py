@@ -20,6 +20,8 @@ from keelfs.spelling import check_id, check_kind
 
 T = TypeVar("T")
 Key = tuple[str, str]
+#: The kinds of spaces whose key is the id of a session, and which go with it.
+SESSION_KINDS = {"session", "artifacts", "overlay"}
 
 
 class _Tenant:
@@ -133,11 +135,13 @@ class MemoryCatalog:
     ) -> list[MemoryHome]:
         return [self.open_space(tenant, kind, key, principal, create) for kind, key in wanted]
 
-    def delete_spaces(self, tenant: _Tenant, wanted: Sequence[Key]) -> None:
+    def delete_session(self, tenant: _Tenant, session: str) -> None:
         with self._lock:
-            deleted = [tenant.delete(key) for key in wanted]
-            if not any(deleted):
-                raise NotFound("there is no such space")
+            kinds = {kind for kind, key in tenant.spaces if key == session} & SESSION_KINDS
+            if not kinds:
+                raise NotFound("there is no such session")
+            for kind in kinds:
+                tenant.delete((kind, session))
 
     def spaces(self, tenant: _Tenant) -> Iterator[Key]:
         return iter(sorted(tenant.spaces))

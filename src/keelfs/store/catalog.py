@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
+from keelfs.errors import NotFound
 from keelfs.model import Limits, Principal, Report, Swept, Usage
 from keelfs.ports import Clock
 from keelfs.spelling import check_id, check_kind
@@ -13,6 +14,7 @@ from keelfs.store import spaces
 from keelfs.store.database import Database, Row, Statement, Tx
 from keelfs.store.home import SpaceHome
 from keelfs.store.registry import Registry
+from keelfs.store.sessions import remove_session
 from keelfs.store.stats import stats
 
 PAGE: Final = 1000
@@ -86,10 +88,11 @@ class SqlCatalog:
             for space, limits in found or self._database.write(tenant, work)
         ]
 
-    def delete_spaces(self, tenant: int, wanted: Sequence[spaces.Key]) -> None:
-        """Makes spaces unreachable in one transaction; the sweep removes the rows."""
+    def delete_session(self, tenant: int, session: str) -> None:
+        """Makes all spaces of a session unreachable, and its tokens worth nothing, at once."""
         now = self._clock.now_ns()
-        self._database.write(tenant, lambda tx: spaces.delete_spaces(tx, wanted, now))
+        if not self._database.write(tenant, lambda tx: remove_session(tx, session, now)):
+            raise NotFound("there is no such session")
 
     def spaces(self, tenant: int) -> Iterator[tuple[str, str]]:
         after = ("", "")

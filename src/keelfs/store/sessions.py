@@ -8,10 +8,10 @@ from keelfs.errors import NotFound
 from keelfs.grant import Session
 from keelfs.store.agents import DELETE_AGENT, find_agent, listed, unlisted
 from keelfs.store.database import Row, Statement, Tx
-from keelfs.store.spaces import SPACE, delete_space
+from keelfs.store.spaces import SPACE, delete_space, delete_spaces
 
 #: The kinds of spaces whose key is the id of a session, and which go with it.
-KINDS: Final = ("session", "overlay")
+KINDS: Final = ("session", "artifacts", "overlay")
 #: Sessions that one transaction deletes.
 STEP: Final = 100
 
@@ -66,13 +66,12 @@ def list_sessions(
     return [session_of(row) for row in rows]
 
 
-def remove_session(tx: Tx, id_: str, now_ns: int) -> None:
-    """The session with its spaces and the tokens that were for it alone."""
-    for kind in KINDS:
-        space = tx.one(SPACE, kind, id_)
-        if space is not None:
-            delete_space(tx, space[0], now_ns)
+def remove_session(tx: Tx, id_: str, now_ns: int) -> bool:
+    """The session with its spaces and the tokens that were for it alone; whether it was there."""
+    spaces = delete_spaces(tx, [(kind, id_) for kind in KINDS], now_ns)
+    known = tx.one(SESSION, id_) is not None
     tx.do(DELETE_SESSION, id_)
+    return spaces > 0 or known
 
 
 def remove_agent(tx: Tx, id_: str, now_ns: int) -> bool:

@@ -249,16 +249,16 @@ def tenant_usage(tx: Tx) -> Usage:
     )  # fmt: skip
 
 
-def delete_spaces(tx: Tx, wanted: Sequence[Key], now_ns: int) -> None:
-    """Deletes those of the spaces that there are, in one transaction; refuses if there is none."""
-    rows = [tx.one(SPACE, kind, key) for kind, key in wanted]
-    there = sorted(row[0] for row in rows if row is not None)
-    if not there:
-        raise NotFound("there is no such space")
+def delete_spaces(tx: Tx, wanted: Sequence[Key], now_ns: int) -> int:
+    """Deletes those of the spaces that there are; how many they were."""
+    asked = [tx.later(SPACE, kind, key) for kind, key in wanted]
+    there = sorted(row[0] for rows in asked for row in rows())
+    # All of them are locked before the tenant is.
     for space in there:
         tx.all(LOCK, space)
     for space in there:
         delete_space(tx, space, now_ns)
+    return len(there)
 
 
 def delete_space(tx: Tx, space: int, now_ns: int) -> None:
