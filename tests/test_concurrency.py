@@ -234,6 +234,27 @@ def test_a_space_made_while_the_limits_of_its_tenant_are_set_is_bound_by_them(ur
         one.write("/f", bytes(940))
 
 
+@pytest.mark.parametrize("engine", ["postgres"])
+def test_a_space_opened_under_other_limits_keeps_those_set_meanwhile(url: str) -> None:
+    with keelfs.open(url) as store:
+        store.tenant("acme").space("session", "one")
+        stricter = keelfs.open(url, limits=Limits(file_bytes=700))
+        opened: list[keelfs.Space] = []
+        opening = threading.Thread(
+            target=lambda: opened.append(stricter.tenant("acme").space("session", "one"))
+        )
+        with psycopg.connect(url) as held:
+            held.execute("SELECT FROM spaces WHERE key = 'one' FOR NO KEY UPDATE")
+            opening.start()
+            _wait_for_a_lock(url, opening)
+            own = ledger.encoded(Limits(file_bytes=10))
+            held.execute("UPDATE tenants SET limits = %s WHERE name = 'acme'", [own])
+            held.execute("UPDATE spaces SET limits = %s WHERE key = 'one'", [own])
+        opening.join()
+        with closing(stricter), pytest.raises(keelfs.TooLarge):
+            opened[0].write("/f", bytes(11))
+
+
 def _wait_for_a_lock(url: str, thread: threading.Thread) -> None:
     """Returns when the thread waits for a lock of this database."""
     waiting = (

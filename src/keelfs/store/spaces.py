@@ -127,6 +127,10 @@ def open_space(
 ) -> tuple[int, Limits]:
     """The id of a space, and the limits in force, those of the store included."""
     row = tx.one(SPACE, kind, key)
+    if row is not None:
+        # Somebody may have set limits since; from here on nobody can.
+        tx.all(LOCK, row[0])
+        row = tx.one(SPACE, kind, key)
     if row is None:
         if not create:
             raise NotFound("there is no such space")
