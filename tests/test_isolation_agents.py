@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -273,6 +274,39 @@ def test_no_tree_changes_another(world: World, tmp_path: Path) -> None:
         "SKILL.md", "gone", "out", "up",
     ]  # fmt: skip
     assert not (tmp_path / "not-yet-there").exists()
+
+
+#: What a shell does with a path; `$p` is the path, quoted by the shell itself.
+SCRIPTS = [
+    'cat "$p"', 'ls -la "$p"', 'find "$p"', 'grep -rn mark "$p"', 'cd "$p" && ls -la .. && cat *',
+    'cat "$p"/../secret "$p"/secret', 'ln -sf "$p" /sl && cat /sl /sl/secret', 'cp -r "$p" /copied',
+    'echo attack >> "$p"', 'tar cf - "$p" | strings', 'head -c 99 < "$p"', 'mv "$p" /moved',
+    'echo "$p"/* "$p"/.*', 'source "$p"', 'rm -rf "$p"',
+]  # fmt: skip
+SHELL_PATHS = [
+    "/", "/..", "../../..", "/.agent/..", "/.user/../../secret", "/session/chatX1/secret",
+    "/../chatX1/secret", "/etc/passwd", "/proc/self/environ", "/dev/mem", "/tmp", "/root", "/%",
+    "/s_cret", "/skills/s/out", "/skills/s/up/outside", "/skills/s/../../../outside", "~", "-", "*",
+    "link5", "/.user/link8", "/.agent/link14",
+]  # fmt: skip
+
+
+def test_no_shell_reaches_another(world: World, tmp_path: Path) -> None:
+    """The same through the shell of each tree, whose world is the tree."""
+    paths = [*SHELL_PATHS, str(tmp_path / "outside"), str(tmp_path)]
+    for ids in world.attackers[:1]:
+        tree, before = world.tree(ids), world.looks(ids)
+        foreign = [world.marks[room] for room in world.foreign(ids)]
+        plant_links(tree)
+        with tree.shell() as shell:
+            heard = repr(shell.run("env; set; pwd; find /; grep -rn mark /; ls -laR /"))
+            check(world, foreign, heard, ops.List("/"))
+            assert all(world.marks[room] in heard for room in rooms_of(ids))
+            for script, path in itertools.product(SCRIPTS, paths):
+                ran = shell.run(f"p={shlex.quote(path)}; {script}")
+                check(world, foreign, repr(ran), ops.List(path))
+        assert world.looks(ids) == before
+        assert (tmp_path / "outside").read_text() == world.outside
 
 
 def test_a_foreign_session_is_as_absent_as_one_that_never_was(world: World) -> None:
