@@ -104,6 +104,6 @@ def _session(session: Session) -> SessionBody:
     )  # fmt: skip
 
 
-def _page(found: list[Any], limit: int) -> Listing:
+def _page(found: list[Any], limit: int) -> Listing[Any]:
     page = found[:limit]
     return Listing(page, page[-1].id if len(found) > limit else UNSET)

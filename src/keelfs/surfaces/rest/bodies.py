@@ -7,13 +7,14 @@ misspelled field would otherwise be ignored in silence.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, Generic, TypeVar
 from uuid import UUID
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from keelfs.grant import Role
 
+T = TypeVar("T")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -31,10 +32,10 @@ class Sent(Struct, forbid_unknown_fields=True, kw_only=True):
     """What a client sends."""
 
 
-class Listing(Struct):
+class Listing(Struct, Generic[T]):
     """A list, and where it goes on."""
 
-    data: list[Any]
+    data: list[T]
     next: str | UnsetType = UNSET
 
 

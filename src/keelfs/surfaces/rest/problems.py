@@ -8,9 +8,10 @@ member `error`, which every body has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from keelfs import errors
 from keelfs.errors import KeelError
@@ -65,30 +66,65 @@ SENTENCES: Final[Mapping[str, Mapping[type[KeelError], Sentence]]] = {
     },
     "grep": {errors.InvalidPattern: ("Invalid regex: {message}", None)},
 }
+
+
+class ProblemBody(Struct, kw_only=True):
+    """What every refusal and every failure looks like."""
+
+    #: A name for this kind of error that never changes.
+    type: str
+    title: str
+    status: int
+    #: What is wrong, without any path.
+    detail: str
+    #: What is wrong, as the document of the session filesystem says it where it does.
+    error: str
+    code: str
+    #: What the client can do about it.
+    remedy: str
+    request_id: str
+    path: str | UnsetType = UNSET
+    to: str | UnsetType = UNSET
+    #: Which limit would be passed, how much it is, and how much of it is used.
+    limit: str | UnsetType = UNSET
+    size: int | UnsetType = UNSET
+    used: int | UnsetType = UNSET
+    #: What was expected, and the revision that is there.
+    expected: str | UnsetType = UNSET
+    actual: int | UnsetType = UNSET
+    #: What a validator has found, and where.
+    problems: tuple[errors.Problem, ...] | UnsetType = UNSET
+    #: Which operation of a batch was refused, counted from 0.
+    operation: int | UnsetType = UNSET
+
+
 #: Facts of single errors that a client may act upon.
-_FACTS: Final = ("limit", "size", "used", "expected", "actual")
+_FACTS: Final = ("limit", "size", "used", "expected", "actual", "problems")
 
 
 def problem(error: Exception, request_id: str, route: str = "") -> Answer:
     """The answer that tells of an error; of a defect it tells nothing but an id."""
     told = known(error)
+    body = body_of(told, request_id, route)
+    headers = [_PROBLEM, *_headers(told, body.status)]
+    return Answer(body.status, headers, msgspec.json.encode(body))
+
+
+def body_of(told: KeelError, request_id: str, route: str = "") -> ProblemBody:
+    """The body of that answer."""
     sentence, status = _sentence(told, route)
-    body: dict[str, Any] = {
-        "type": f"urn:keelfs:error:{told.code}",
-        "title": (type(told).__doc__ or told.code).strip().splitlines()[0],
-        "status": status,
-        "detail": told.message,
-        "error": sentence,
-        "code": told.code,
-        "remedy": told.remedy,
-        "request_id": request_id,
-    }
+    body = ProblemBody(
+        type=f"urn:keelfs:error:{told.code}",
+        title=(type(told).__doc__ or told.code).strip().splitlines()[0],
+        status=status, detail=told.message, error=sentence, code=told.code, remedy=told.remedy,
+        request_id=request_id,
+    )  # fmt: skip
     # Which operation of a batch it was matters only to whoever has sent one.
     for name in ("path", "to", *_FACTS, *(["operation"] if route == "batch" else [])):
         value = getattr(told, name, None)
-        if value is not None:
-            body[name] = value
-    return Answer(status, [_PROBLEM, *_headers(told, status)], msgspec.json.encode(body))
+        if value is not None and value != ():
+            setattr(body, name, value)
+    return body
 
 
 def _sentence(error: KeelError, route: str) -> tuple[str, int]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Final
 
+import msgspec
+
+from keelfs.identity import Context
 from keelfs.model import Limits, Usage
 from keelfs.surfaces.rest import (
     actions,
     agents,
     archives,
     batch,
+    description,
     events,
     files,
     history,
@@ -18,10 +23,12 @@ from keelfs.surfaces.rest import (
     room,
     tokens,
 )
+from keelfs.surfaces.rest.answer import Answer
 from keelfs.surfaces.rest.bodies import (
     AgentBody,
     Deleted,
     DeleteQuery,
+    FileInfo,
     FileStat,
     FileUpdate,
     GrepAnswer,
@@ -44,6 +51,7 @@ from keelfs.surfaces.rest.more_bodies import (
     ArchiveQuery,
     BatchAnswer,
     BatchBody,
+    ChangeBody,
     ChangesQuery,
     DiffQuery,
     EventsQuery,
@@ -55,6 +63,7 @@ from keelfs.surfaces.rest.more_bodies import (
     PatchQuery,
     PathQuery,
     RestoreBody,
+    RevisionBody,
     SnapshotBody,
     SnapshotName,
     TrashedBody,
@@ -63,6 +72,7 @@ from keelfs.surfaces.rest.more_bodies import (
     UntrashBody,
     Written,
 )
+from keelfs.surfaces.rest.request import Request
 from keelfs.surfaces.rest.table import Handler, Route
 
 AGENTS: Final = "/v1/agents"
@@ -70,6 +80,13 @@ AGENT: Final = f"{AGENTS}/{{agent}}"
 SESSIONS: Final = f"{AGENT}/sessions"
 SESSION: Final = f"{SESSIONS}/{{session}}"
 FS: Final = f"{SESSION}/fs"
+
+# Headers that routes heed.
+_KEY: Final = ("idempotency-key",)
+_CHANGE: Final = (*_KEY, "if-match", "if-none-match")
+_READ: Final = ("accept", "if-none-match", "range", "if-range")
+#: A file is sent as what it is.
+_ANY: Final = ("*/*",)
 
 
 def _route(method: str, template: str, handler: Handler, **fields: Any) -> Route:
@@ -81,22 +98,24 @@ def _route(method: str, template: str, handler: Handler, **fields: Any) -> Route
 
 def _files() -> list[Route]:
     found = [
-        _route("GET", FS, files.read, query=ReadQuery, answer=Listing, brisk=True, says_as="read"),
-    ]
+        _route("GET", FS, files.read, query=ReadQuery, answer=Listing[FileInfo], brisk=True,
+               says_as="read"),
+    ]  # fmt: skip
     for template in (f"{FS}/{{path...}}", FS):
         found += [
             _route("POST", template, files.create, body=NewFile, intake="either",
-                   answer=SessionFile, status=201, says_as="create"),
+                   answer=(SessionFile, Written), status=201, heeds=_KEY, says_as="create"),
             _route("PUT", template, files.update, body=FileUpdate, intake="either",
-                   answer=SessionFile, says_as="update"),
+                   answer=(SessionFile, Written), heeds=_CHANGE, says_as="update"),
             _route("PATCH", template, raw.patch, body=FilePatch, intake="either",
-                   query=PatchQuery, answer=Written, says_as="update"),
+                   query=PatchQuery, answer=Written, heeds=_CHANGE, says_as="update"),
             _route("DELETE", template, files.delete, query=DeleteQuery, answer=Deleted,
-                   says_as="delete"),
+                   heeds=_CHANGE, says_as="delete"),
         ]  # fmt: skip
     found.append(
-        _route("GET", f"{FS}/{{path...}}", files.read, query=ReadQuery, answer=SessionFile,
-               brisk=True, says_as="read")
+        _route("GET", f"{FS}/{{path...}}", files.read, query=ReadQuery, brisk=True,
+               answer=(SessionFile, Listing[FileInfo]), media=_ANY, also=(206, 304), heeds=_READ,
+               says_as="read")
     )  # fmt: skip
     return found
 
@@ -108,9 +127,9 @@ def _actions() -> list[Route]:
             _route("POST", f"{FS}/{folder}/stat", actions.stat, body=PathBody, answer=FileStat,
                    says_as="stat"),
             _route("POST", f"{FS}/{folder}/move", actions.move, body=TwoPaths,
-                   answer=SessionFile, says_as="move"),
+                   answer=SessionFile, heeds=_KEY, says_as="move"),
             _route("POST", f"{FS}/{folder}/copy", actions.copy, body=TwoPaths,
-                   answer=SessionFile, status=201, says_as="copy"),
+                   answer=SessionFile, status=201, heeds=_KEY, says_as="copy"),
             _route("POST", f"{FS}/{folder}/grep", actions.grep, body=GrepBody,
                    answer=GrepAnswer, says_as="grep"),
         ]  # fmt: skip
@@ -119,45 +138,58 @@ def _actions() -> list[Route]:
 
 def _raw() -> list[Route]:
     return [
-        _route("GET", f"{FS}/_/raw/{{path...}}", raw.raw, query=ReadQuery, brisk=True),
-        _route("GET", f"{FS}/_/download/{{path...}}", raw.raw, query=ReadQuery, brisk=True),
-        _route("PUT", f"{FS}/_/raw/{{path...}}", raw.put_raw, intake="stream", answer=Written),
-    ]
+        _route("GET", f"{FS}/_/raw/{{path...}}", raw.raw, query=ReadQuery, media=_ANY,
+               also=(206, 304), heeds=_READ, brisk=True),
+        _route("GET", f"{FS}/_/download/{{path...}}", raw.raw, query=ReadQuery, media=_ANY,
+               also=(206, 304), heeds=_READ, brisk=True),
+        _route("PUT", f"{FS}/_/raw/{{path...}}", raw.put_raw, intake="stream", answer=Written,
+               also=(201,), heeds=_CHANGE),
+    ]  # fmt: skip
 
 
 def _time() -> list[Route]:
     return [
         _route("GET", f"{FS}/_/history/{{path...}}", history.history, query=HistoryQuery,
-               answer=Listing, says_as="read"),
+               answer=Listing[RevisionBody], says_as="read"),
         _route("POST", f"{FS}/_/restore", history.restore, body=RestoreBody, answer=Written,
-               says_as="update"),
-        _route("GET", f"{FS}/_/diff/{{path...}}", history.diff, query=DiffQuery, says_as="read"),
-        _route("GET", f"{FS}/_/changes", history.changes, query=ChangesQuery, answer=Listing),
-        _route("GET", f"{SESSION}/events", events.events, query=EventsQuery, answer=Listing),
-        _route("POST", f"{FS}/_/undo", history.undo, body=UndoBody, answer=Undone),
-        _route("GET", f"{FS}/_/trash", recovery.list_trash, query=PageQuery, answer=Listing),
-        _route("POST", f"{FS}/_/trash", recovery.trash, body=PathBody, answer=TrashedBody),
-        _route("POST", f"{FS}/_/untrash", recovery.untrash, body=UntrashBody, answer=Written),
-        _route("DELETE", f"{FS}/_/trash/{{item}}", recovery.purge, answer=Deleted),
-        _route("GET", f"{FS}/_/snapshots", recovery.list_snapshots, answer=Listing),
+               heeds=_CHANGE, says_as="update"),
+        _route("GET", f"{FS}/_/diff/{{path...}}", history.diff, query=DiffQuery,
+               media=("text/x-diff",), says_as="read"),
+        _route("GET", f"{FS}/_/changes", history.changes, query=ChangesQuery,
+               answer=Listing[ChangeBody]),
+        _route("GET", f"{SESSION}/events", events.events, query=EventsQuery,
+               answer=Listing[ChangeBody], media=("text/event-stream",),
+               heeds=("last-event-id",)),
+        _route("POST", f"{FS}/_/undo", history.undo, body=UndoBody, answer=Undone, heeds=_KEY),
+        _route("GET", f"{FS}/_/trash", recovery.list_trash, query=PageQuery,
+               answer=Listing[TrashedBody]),
+        _route("POST", f"{FS}/_/trash", recovery.trash, body=PathBody, answer=TrashedBody,
+               heeds=_CHANGE),
+        _route("POST", f"{FS}/_/untrash", recovery.untrash, body=UntrashBody, answer=Written,
+               heeds=_KEY),
+        _route("DELETE", f"{FS}/_/trash/{{item}}", recovery.purge, answer=Deleted, heeds=_KEY),
+        _route("GET", f"{FS}/_/snapshots", recovery.list_snapshots,
+               answer=Listing[SnapshotBody]),
         _route("POST", f"{FS}/_/snapshots", recovery.snapshot, body=SnapshotName,
-               answer=SnapshotBody, status=201),
-        _route("DELETE", f"{FS}/_/snapshots/{{name}}", recovery.drop_snapshot, answer=Deleted),
+               answer=SnapshotBody, status=201, heeds=_KEY),
+        _route("DELETE", f"{FS}/_/snapshots/{{name}}", recovery.drop_snapshot, answer=Deleted,
+               heeds=_KEY),
         _route("POST", f"{FS}/_/rollback", recovery.rollback, body=SnapshotName,
-               answer=SnapshotBody),
+               answer=SnapshotBody, heeds=_KEY),
     ]  # fmt: skip
 
 
 def _whole() -> list[Route]:
     return [
         _route("POST", f"{FS}/_/batch", batch.batch, body=BatchBody, answer=BatchAnswer,
-               says_as="batch"),
+               heeds=_KEY, says_as="batch"),
         _route("GET", f"{FS}/_/usage", room.usage, query=PathQuery, answer=Usage),
         _route("GET", f"{SESSION}/limits", room.show_limits, answer=Limits),
         _route("PUT", f"{SESSION}/limits", room.set_limits, body=NewLimits, answer=Limits),
         _route("GET", "/v1/tenant/usage", room.tenant_usage, answer=Usage),
         _route("GET", f"{FS}/_/archive/{{path...}}", archives.download_archive,
-               query=ArchiveQuery),
+               query=ArchiveQuery,
+               media=("application/zip", "application/x-tar", "application/gzip")),
         _route("POST", f"{FS}/_/import/{{path...}}", archives.import_archive, intake="stream",
                query=ImportQuery, answer=ImportAnswer, status=201),
     ]  # fmt: skip
@@ -165,11 +197,13 @@ def _whole() -> list[Route]:
 
 def _management() -> list[Route]:
     return [
-        _route("GET", AGENTS, agents.list_agents, query=PageQuery, answer=Listing),
+        _route("GET", AGENTS, agents.list_agents, query=PageQuery,
+               answer=Listing[AgentBody]),
         _route("POST", AGENTS, agents.create_agent, body=NewAgent, answer=AgentBody, status=201),
         _route("GET", AGENT, agents.show_agent, answer=AgentBody),
         _route("DELETE", AGENT, agents.delete_agent, answer=Deleted, patient=True),
-        _route("GET", SESSIONS, agents.list_sessions, query=PageQuery, answer=Listing),
+        _route("GET", SESSIONS, agents.list_sessions, query=PageQuery,
+               answer=Listing[SessionBody]),
         _route("POST", SESSIONS, agents.create_session, body=NewSession, answer=SessionBody,
                status=201),
         _route("GET", SESSION, agents.show_session, answer=SessionBody),
@@ -177,11 +211,26 @@ def _management() -> list[Route]:
         _route("POST", f"{SESSION}/fork", agents.fork_session, body=NewFork, answer=SessionBody,
                status=201),
         _route("GET", "/v1/token", tokens.show_token, answer=TokenBody),
-        _route("GET", "/v1/tokens", tokens.list_tokens, query=PageQuery, answer=Listing),
+        _route("GET", "/v1/tokens", tokens.list_tokens, query=PageQuery,
+               answer=Listing[TokenBody]),
         _route("POST", "/v1/tokens", tokens.create_token, body=NewToken, answer=TokenBody,
                status=201),
         _route("DELETE", "/v1/tokens/{token}", tokens.delete_token, answer=Deleted),
     ]  # fmt: skip
 
 
-ROUTES: Final = (*_files(), *_actions(), *_raw(), *_time(), *_whole(), *_management())
+def openapi(context: Context, request: Request) -> Answer:
+    """This description: every route, with its models and examples, as OpenAPI 3.1."""
+    del context, request
+    return Answer(200, [(b"content-type", b"application/json")], _described())
+
+
+@cache
+def _described() -> bytes:
+    return msgspec.json.encode(description.of(ROUTES))
+
+
+ROUTES: Final = (
+    *_files(), *_actions(), *_raw(), *_time(), *_whole(), *_management(),
+    _route("GET", "/v1/openapi.json", openapi, public=True, media=("application/json",)),
+)  # fmt: skip

@@ -30,10 +30,19 @@ class Route(Struct, frozen=True, kw_only=True):
     #: One sentence for whoever reads the description.
     says: str
     #: The models of the JSON body, of the query and of the answer's body; None where there is none.
+    #: Where there are several answers, a tuple of them.
     body: Any = None
     query: Any = None
     answer: Any = None
     status: int = 200
+    #: Other statuses of success.
+    also: tuple[int, ...] = ()
+    #: Media types of an answer that is not JSON, or not always.
+    media: tuple[str, ...] = ()
+    #: Names of the headers that it heeds, beside those that every route does.
+    heeds: tuple[str, ...] = ()
+    #: Whether it tells everybody the same, so that no token is needed.
+    public: bool = False
     #: How the body is taken in: not at all, as a whole, or as it arrives.
     #: "either": a JSON body as a whole, any other as it arrives.
     intake: Literal["none", "whole", "stream", "either"] = "none"

@@ -30,6 +30,8 @@ from keelfs.surfaces.rest.table import Route
 
 T = TypeVar("T")
 
+#: The context of a public route, which asks nothing of it.
+_NOBODY: Final[Any] = None
 _OCTETS: Final = b"application/octet-stream"
 
 
@@ -89,6 +91,8 @@ class Workshop:
         return answer.work() if isinstance(answer, Later) else answer
 
     def _work(self, route: Route, request: Request) -> Answer | Later | Live:
+        if route.public:
+            return route.handler(_NOBODY, request)
         context = self._context(request)
         if context.grant.role is not Role.OPERATOR:
             self._rates.spend(request.who)
