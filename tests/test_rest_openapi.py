@@ -100,7 +100,7 @@ def test_no_model_is_without_an_example() -> None:
     for route in ROUTES:
         for model in (*description.answers(route), *([route.body] if route.body else [])):
             assert description.example_of(model)
-    assert all(type(example) is model for model, example in EXAMPLES.items())
+    assert all(type(example) is model for model, example in EXAMPLES.items() if type(model) is type)
 
 
 def test_what_does_not_fit_is_noticed() -> None:

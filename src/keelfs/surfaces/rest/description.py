@@ -106,7 +106,9 @@ def answers(route: Route) -> tuple[Any, ...]:
     """The models of its answers."""
     if route.answer is None:
         return ()
-    return (*route.answer,) if isinstance(route.answer, tuple) else (route.answer,)
+    given: Any = route.answer if isinstance(route.answer, tuple) else (route.answer,)  # pyright: ignore
+    several: tuple[Any, ...] = given
+    return several
 
 
 def _models(route: Route) -> Iterator[Any]:
@@ -194,7 +196,7 @@ def _responses(route: Route) -> Json:
     found: Json = {str(route.status): _success(route)}
     for status in route.also:
         found[str(status)] = _success(route) if status != 304 else _UNCHANGED
-    refused = set(_ANYWHERE)
+    refused: set[int] = {*_ANYWHERE}
     if route.intake != "none":
         refused.update(_OF_BODIES)
     if _SESSION in route.template:

@@ -11,8 +11,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
+import msgspec
+
+from keelfs import ops, wire
 from keelfs.grant import Role
-from keelfs.model import Limits, Usage
+from keelfs.model import ABSENT, Kind, Limits, Stat, Usage
 from keelfs.surfaces.rest import bodies, more_bodies
 
 AGENT: Final = "01993b0c-5c1e-7a41-9d0f-6a1f3c9d2e11"
@@ -104,4 +107,12 @@ _ALL: Final[tuple[Any, ...]] = (
     Usage(bytes=7, nodes=2, limits=Limits(bytes=100_000_000)),
 )  # fmt: skip
 
-EXAMPLES: Final[Mapping[Any, Any]] = {type(each): each for each in _ALL}
+_WRITE: Final = msgspec.json.decode(wire.sent(ops.Write(_PLAN, "1. Read", ABSENT)))
+_STAT: Final = Stat(
+    kind=Kind.FILE, id=_NODE.bytes, size=7, revision=1, mode=0o644, sha256=_SHA
+)  # fmt: skip
+
+EXAMPLES: Final[Mapping[Any, Any]] = {
+    **{type(each): each for each in _ALL},
+    wire.AnyShape: _WRITE, more_bodies.Answered: msgspec.to_builtins(_STAT),
+}  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -173,6 +173,15 @@ class BatchDone(Struct):
 class BatchAnswer(Struct):
     #: In the order of the operations; null for what leaves nothing behind.
     data: list[BatchDone | None]
+
+
+class OperationQuery(Struct, kw_only=True):
+    #: The operation, where the body is its data.
+    op: Annotated[str, Meta(max_length=16_384)] | None = None
+
+
+#: What an operation answers, as JSON: a stat, a page, a list of answers, or nothing.
+Answered = dict[str, Any] | list[Any] | str | None
 
 
 # -- room

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from keelfs import wire
 from keelfs.identity import Context
 from keelfs.model import Limits, Usage
 from keelfs.surfaces.rest import (
@@ -18,6 +19,7 @@ from keelfs.surfaces.rest import (
     events,
     files,
     history,
+    operations,
     raw,
     recovery,
     room,
@@ -48,6 +50,7 @@ from keelfs.surfaces.rest.bodies import (
     TwoPaths,
 )
 from keelfs.surfaces.rest.more_bodies import (
+    Answered,
     ArchiveQuery,
     BatchAnswer,
     BatchBody,
@@ -60,6 +63,7 @@ from keelfs.surfaces.rest.more_bodies import (
     ImportAnswer,
     ImportQuery,
     NewLimits,
+    OperationQuery,
     PatchQuery,
     PathQuery,
     RestoreBody,
@@ -182,6 +186,9 @@ def _time() -> list[Route]:
 def _whole() -> list[Route]:
     return [
         _route("POST", f"{FS}/_/batch", batch.batch, body=BatchBody, answer=BatchAnswer,
+               heeds=_KEY, says_as="batch"),
+        _route("POST", f"{FS}/_/operations", operations.perform, body=wire.AnyShape,
+               intake="either", query=OperationQuery, answer=Answered, media=("*/*",),
                heeds=_KEY, says_as="batch"),
         _route("GET", f"{FS}/_/usage", room.usage, query=PathQuery, answer=Usage),
         _route("GET", f"{SESSION}/limits", room.show_limits, answer=Limits),
