@@ -31,8 +31,6 @@ from keelfs.model import Attrs, Content, Kind, Principal
 from keelfs.ops import Batch, Judged, Once, Op, Within, fingerprint, unwrapped
 from keelfs.path import ROOT, VPath, parse
 from keelfs.ports import Handler
-from keelfs.testing import conformance
-from keelfs.testing.conformance import ConformanceSuite, Setting, Subject, register
 
 
 def once(op: Op[Any]) -> Op[Any]:
@@ -441,55 +439,23 @@ def test_a_bad_glob_is_refused_when_it_is_registered() -> None:
         parse("/x").below(VPath(("y",)))
 
 
-# --- the whole contract through gates
+def test_a_deep_tree_is_judged_once_and_not_for_each_of_its_levels() -> None:
+    listed: list[VPath] = []
 
+    class Counted:
+        def __init__(self, view: Any) -> None:
+            self.view = view
 
-def _stack(setting: Setting) -> Handler:
-    memory = MemorySpace(setting.principal, setting.limits, setting.clock)
+        def list(self, path: VPath, after: str | None, limit: int) -> Any:
+            listed.append(path)
+            return self.view.list(path, after, limit)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.view, name)
+
+    seen: list[bytes] = []
     registry = ValidatorRegistry()
-    registry.register("/no/such/path", no_bad_word)
-    gate: Handler = Validate(memory, registry)
-    gate = Policy(gate, lambda op: None)
-    gate = Deadline(gate, Clock(), 2000)
-    return Audit(gate, lambda attempt: None, principal=setting.principal, clock=Clock())
-
-
-def _subtree(setting: Setting) -> Handler:
-    memory = MemorySpace(setting.principal, setting.limits, setting.clock)
-    memory.perform(ops.Mkdir("/_%/b", parents=True))
-    return Subtree(memory, parse("/_%/b"))
-
-
-STACK = register(Subject("gates that pass", _stack))
-SUBTREE = register(
-    Subject(
-        "sub-tree",
-        _subtree,
-        {
-            "snapshots": "they are the whole space's",
-            "journal": "undo is the whole space's, and the base was made before",
-            "limits": "they count the base and what lies above it",
-            "usage": "trash and history are counted for the whole space",
-        },
-    )
-)
-
-
-class TestStack(ConformanceSuite):
-    @pytest.fixture
-    def subject(self) -> Subject:
-        return STACK
-
-
-class TestSubtree(
-    conformance.Reading, conformance.Writing, conformance.Entering, conformance.Copying,
-    conformance.SymbolicLinks, conformance.HardLinks, conformance.Attributes,
-    conformance.Expecting, conformance.Histories, conformance.Trashing, conformance.HostileNames,
-    conformance.Paths, conformance.Batches, conformance.Requests, conformance.Judges,
-    conformance.Confined,
-):  # fmt: skip
-    """What it cannot do is not refused whole, but answered for the sub-tree; see above."""
-
-    @pytest.fixture
-    def subject(self) -> Subject:
-        return SUBTREE
+    registry.register("**", lambda content: seen.append(content.read(0, 9)))
+    op = ops.Write("/a/b/c/d/f", "deep")
+    MemorySpace().perform(Judged(op, lambda volume, paths: registry.judge(Counted(volume), paths)))
+    assert (len(listed), len(set(listed)), seen) == (4, 4, [b"deep"])

@@ -239,6 +239,25 @@ def test_memory_is_limited_by_the_upper_space(lower: MemorySpace) -> None:
     overlay.perform(ops.Write("/big", b"y"))
 
 
+def test_no_more_is_brought_up_than_one_transaction_may_touch(lower: MemorySpace) -> None:
+    upper = MemorySpace(limits=Limits(transaction_nodes=3))
+    overlay = Overlay(lower, upper)
+    before = looks(overlay), looks(upper)
+    for op in (ops.Move("/a", "/n"), ops.Copy("/a", "/n", recursive=True)):
+        with pytest.raises(errors.TooLarge) as caught:
+            overlay.perform(op)
+        told = caught.value
+        assert (told.limit, told.size, told.used) == ("space.transaction_nodes", 3, 4)
+        assert (looks(overlay), looks(upper)) == before
+    overlay.perform(ops.Move("/a/b", "/n"))
+    assert names(overlay, "/n") == ["f"]
+    # What lies above already is moved whole, however much it is.
+    for number in range(9):
+        overlay.perform(ops.Write(f"/own/{number}", ""))
+    overlay.perform(ops.Move("/own", "/mine"))
+    assert len(names(overlay, "/mine")) == 9
+
+
 def test_large_files_below_are_listed_and_not_read(lower: MemorySpace, upper: MemorySpace) -> None:
     lower.perform(ops.Write("/big", b"x" * 11))
     overlay = Overlay(lower, upper, max_file_read_bytes=10)

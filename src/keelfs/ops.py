@@ -493,7 +493,7 @@ class Batch(_Mutation[list[Any]], frozen=True):
         return [op.recalled(bytes(raw)) for op, raw in zip(self.ops, each, strict=True)]
 
 
-class _Wrapped(_Mutation[T], Generic[T], frozen=True):
+class Wrapped(_Mutation[T], Generic[T], frozen=True):
     """An operation around another one."""
 
     places: ClassVar[tuple[str, ...]] = ()
@@ -519,7 +519,7 @@ class _Wrapped(_Mutation[T], Generic[T], frozen=True):
         return self.op.recalled(kept)
 
 
-class Within(_Wrapped[T], Generic[T], frozen=True):
+class Within(Wrapped[T], Generic[T], frozen=True):
     """Runs an operation in the sub-tree below `base`, out of which no link leads."""
 
     base: VPath
@@ -541,7 +541,7 @@ class Within(_Wrapped[T], Generic[T], frozen=True):
         return self.op.run(volume.rooted(self.base))
 
 
-class Judged(_Wrapped[T], Generic[T], frozen=True):
+class Judged(Wrapped[T], Generic[T], frozen=True):
     """Runs an operation, then lets a judge look at what it did before anything is committed."""
 
     judge: Judge
@@ -574,7 +574,7 @@ class Mounted:
         return self._volume.open(path.below(self._at), revision)
 
 
-class Once(_Wrapped[T], Generic[T], frozen=True):
+class Once(Wrapped[T], Generic[T], frozen=True):
     """Runs an operation at most once per key: a repeat is given the first answer.
 
     The key and the answer are kept in the transaction of the operation itself. An opened content
@@ -606,7 +606,7 @@ def unwrapped(op: Op[Any]) -> Iterator[Op[Any]]:
         case Within():
             for each in unwrapped(op.op):
                 yield each.rerooted(op.base.join)
-        case _Wrapped():
+        case Wrapped():
             yield from unwrapped(op.op)
         case _:
             yield op

@@ -271,7 +271,9 @@ class Volume(Protocol):
         ...
 
     def usage(self, path: VPath) -> Usage:
-        """For the root, the whole ledger; for another directory, the bytes and nodes below it."""
+        """For the root, the whole ledger; for another directory, the bytes and nodes below it;
+        for anything else its own bytes.
+        """
         ...
 
     def rooted(self, base: VPath) -> Volume:

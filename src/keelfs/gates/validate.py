@@ -47,14 +47,21 @@ class ValidatorRegistry:
     def judge(self, volume: object, touched: list[tuple[str, ...]]) -> None:
         """Judges what lies at the touched paths, and below them; raises to refuse."""
         view = cast(View, volume)
-        for parts in touched:
+        # Directories that were judged with all they hold: what was touched in them is not again,
+        # or a deep tree that is made at once would be judged once for each of its levels.
+        done: set[tuple[str, ...]] = set()
+        for parts in sorted(touched):
             if not any(pattern.concerns(parts) for pattern, _ in self._validators):
+                continue
+            if any(parts[:depth] in done for depth in range(len(parts))):
                 continue
             try:
                 stat = view.stat(VPath(parts), False)
             except (Missing, WrongKind):
                 continue
             self._judge(view, VPath(parts), stat)
+            if stat.is_directory:
+                done.add(parts)
 
     def _judge(self, view: View, path: VPath, stat: Stat) -> None:
         waiting = [(path, stat)]

@@ -81,12 +81,15 @@ class Place:
     """Where a path leads: a name in an open directory, and what the name held a moment ago."""
 
     def __init__(
-        self, trail: _Trail, missing: tuple[str, ...], info: os.stat_result | None, dangling: bool
-    ) -> None:
+        self, trail: _Trail, missing: tuple[str, ...], info: os.stat_result | None,
+        *, in_link: bool = False, dangling: bool = False,
+    ) -> None:  # fmt: skip
         self._trail = trail
         #: What is not there: one name if only the last is missing, more if directories are.
         self.missing = missing
         self.info = info
+        #: The first missing name stood in a link; in `dangling`, all of them did.
+        self.in_link = in_link
         self.dangling = dangling
 
     @property
@@ -116,7 +119,7 @@ class Place:
 
     def creatable(self, parents: bool) -> None:
         """Refuses where nothing may be made: behind a link to nothing, in no directory."""
-        if self.dangling:
+        if self.dangling or (self.in_link and parents):
             raise DanglingLink
         if len(self.missing) > 1 and (not parents or ".." in self.missing):
             raise NotFound("the parent directory does not exist")
@@ -155,7 +158,7 @@ class _Search:
         while True:
             if not self._pending:
                 if not self._trail.names:
-                    return Place(self._trail, (".",), os.fstat(self._trail.here), False)
+                    return Place(self._trail, (".",), os.fstat(self._trail.here))
                 self._step_back()
             name = self._pending.popleft()
             if name == "..":
@@ -170,10 +173,13 @@ class _Search:
                 found = self._end(name)
             except FileNotFoundError:
                 behind = self._behind_link
-                dangling = behind is not None and len(self._pending) >= behind
-                return Place(self._trail, (name, *self._pending), None, dangling)
+                return Place(
+                    self._trail, (name, *self._pending), None,
+                    in_link=behind is not None and len(self._pending) >= behind,
+                    dangling=behind == 0,
+                )  # fmt: skip
             if found is not None:
-                return Place(self._trail, (name,), found, False)
+                return Place(self._trail, (name,), found)
 
     def _step_back(self) -> None:
         """A link that ends in `..` names a directory; a place needs its name in its parent."""

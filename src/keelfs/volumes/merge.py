@@ -30,7 +30,7 @@ from keelfs.errors import (
     TooLarge,
 )
 from keelfs.model import ANY, Attrs, Content, Entry, Kind, Page, Stat
-from keelfs.path import VPath, sort_key
+from keelfs.path import ROOT, VPath, sort_key
 from keelfs.ports import Handler, Volume
 from keelfs.volumes.marks import ORIGIN, WHITEOUTS, own_xattrs, shown, whiteouts
 
@@ -256,6 +256,28 @@ class Merge:
             for path in paths
             if path.is_within(base) and path.parts not in self._carried
         ]
+
+    def weigh(self, node: Layers) -> tuple[int, int]:
+        """The bytes and the names that lie at a node and below, without its own name."""
+        if not node.is_directory:
+            return (node.raw.size if node.kind is Kind.FILE else 0), 0
+        size = nodes = 0
+        for inner in self.children(node):
+            below = self.weigh(inner)
+            size, nodes = size + below[0], nodes + below[1] + 1
+        return size, nodes
+
+    def refuse_many(self, top: Layers) -> None:
+        """One transaction brings up or copies no more than the upper space lets it touch."""
+        if not top.is_directory:
+            return
+        limit = self._upper.usage(ROOT).limits.transaction_nodes
+        nodes = self.weigh(top)[1] + 1
+        if limit is not None and nodes > limit:
+            raise TooLarge(
+                f"one change may touch {limit} nodes, this one touches {nodes}",
+                limit="space.transaction_nodes", size=limit, used=nodes,
+            )  # fmt: skip
 
     def check_readable(self, node: Layers) -> None:
         size = node.raw.size

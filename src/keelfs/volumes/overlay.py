@@ -22,13 +22,10 @@ What is good to know:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Final, Generic, TypeVar
-
-from msgspec.structs import replace
+from typing import Final, Generic, TypeVar
 
 from keelfs import ops
 from keelfs.errors import Unsupported
-from keelfs.model import Data
 from keelfs.path import VPath
 from keelfs.ports import Handler, Volume
 from keelfs.volumes.merge import Merge
@@ -53,35 +50,21 @@ class Overlay:
         return self._upper.perform(_Layered(op, self._lower, self._cap))
 
 
-class _Layered(ops.Op[T], Generic[T], frozen=True):
+class _Layered(ops.Wrapped[T], Generic[T], frozen=True):
     """An operation on the merged tree, as the upper handler sees it."""
 
-    places: ClassVar[tuple[str, ...]] = ()
-    op: ops.Op[T]
     lower: Handler
     cap: int | None
-
-    @property
-    def verb(self) -> str:
-        return self.op.verb
 
     @property
     def mutates(self) -> bool:  # type: ignore[override]  # pyright: ignore
         return self.op.mutates
 
-    def paths(self) -> tuple[VPath, ...]:
-        return self.op.paths()
+    def rerooted(self, change: Callable[[VPath], VPath]) -> _Layered[T]:  # noqa: ARG002
+        raise Unsupported("the upper tree of an overlay is a space, or a sub-tree of one")
 
     def seen_from(self, mount: VPath) -> _Layered[T]:
-        if not mount.is_root:
-            raise Unsupported("the upper tree of an overlay is a space, or a sub-tree of one")
-        return self
-
-    def staged(self, stage: Callable[[Data], Data]) -> _Layered[T]:
-        return replace(self, op=self.op.staged(stage))
+        return self if mount.is_root else self.rerooted(mount.join)
 
     def run(self, volume: Volume) -> T:
         return self.op.run(OverlayVolume(Merge(self.lower, volume, self.cap), volume))
-
-    def recalled(self, kept: bytes) -> T:
-        return self.op.recalled(kept)

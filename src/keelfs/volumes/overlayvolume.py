@@ -103,19 +103,11 @@ class OverlayVolume(Unversioned):
         return self._upper.checksum(VPath(node.names))
 
     def usage(self, path: VPath) -> Usage:
-        size, nodes = self._weigh(self._directory(path))
+        size, nodes = self._tree.weigh(self._tree.locate(path, True).there())
         usage = Usage(bytes=size, nodes=nodes)
         if not path.is_root:
             return usage
         return replace(usage, limits=self._upper.usage(ROOT).limits)
-
-    def _weigh(self, directory: Layers) -> tuple[int, int]:
-        size = nodes = 0
-        for node in self._tree.children(directory):
-            below = self._weigh(node) if node.is_directory else (0, 0)
-            size += below[0] + (node.raw.size if node.kind is Kind.FILE else 0)
-            nodes += below[1] + 1
-        return size, nodes
 
     def touched(self) -> Sequence[tuple[str, ...]]:
         return self._tree.touched()
@@ -258,6 +250,8 @@ class OverlayVolume(Unversioned):
         if place.node is not None and _same(place.node, node):
             return place.node.stat
         _not_into_itself(node, place)
+        if node.lower is not None:
+            self._tree.refuse_many(node)
         self._clear(place, node, replace)
         target = VPath(place.names)
         if place.node is None:
@@ -305,6 +299,7 @@ class OverlayVolume(Unversioned):
         _not_into_itself(node, place)
         if there is not None and replace and there.kind is node.kind is Kind.FILE:
             return self._copy_onto(node, place)
+        self._tree.refuse_many(node)
         self._clear(place, node, replace)
         target = VPath(place.names)
         if there is None:

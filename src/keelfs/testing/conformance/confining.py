@@ -144,7 +144,7 @@ class Confined(Frame):
             fs(inside(once(append, "k"), base))
         assert [fs(Read(f"{base}/log")) for base in ("/base", "/other", "")] == [b"x"] * 3
 
-    @needs("judges", "journal")
+    @needs("judges")
     def test_touched_below_the_base(self, fs: Perform) -> None:
         """A judge inside is told paths relative to the base, and nothing from outside."""
         prepare(fs)

@@ -95,7 +95,7 @@ class Entering(Frame):
             fs(Mkdir("/to_d"))
 
     @needs("special_nodes")
-    @pytest.mark.parametrize("kind", [Kind.FIFO, Kind.SOCKET, Kind.CHAR_DEVICE, Kind.BLOCK_DEVICE])
+    @pytest.mark.parametrize("kind", [Kind.FIFO, Kind.SOCKET])
     def test_mknod(self, fs: Perform, kind: Kind) -> None:
         """Each special kind is made, listed, moved, copied and removed like any entry."""
         assert fs(Mknod("/s", kind, 0o640)).mode == 0o640
@@ -104,6 +104,12 @@ class Entering(Frame):
         assert [entry.stat.kind for entry in fs(List("/")).items] == [kind, kind]
         fs(Remove("/t"))
         assert names(fs) == ["u"]
+
+    @needs("special_nodes", "devices")
+    @pytest.mark.parametrize("kind", [Kind.CHAR_DEVICE, Kind.BLOCK_DEVICE])
+    def test_mknod_of_devices(self, fs: Perform, kind: Kind) -> None:
+        """Devices too."""
+        self.test_mknod(fs, kind)
 
     @needs("special_nodes")
     @pytest.mark.parametrize("kind", [Kind.FILE, Kind.DIRECTORY, Kind.SYMLINK])

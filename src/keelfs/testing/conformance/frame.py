@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import pytest
+from msgspec.structs import replace
 
 from keelfs.errors import KeelError
-from keelfs.model import Limits, Principal
+from keelfs.model import Entry, Limits, Page, Principal, Stat
 from keelfs.ops import Op
 from keelfs.ports import Clock, Handler
 from keelfs.testing.conformance.subjects import ABILITIES, Setting, Subject
 from keelfs.testing.portrait import Perform, entries, portrait
 
 F = TypeVar("F")
+T = TypeVar("T")
 
 #: A moment that is far from any real clock, so that a time that was not injected shows.
 NOON = 1_000_000_000 * 10**9
@@ -50,6 +52,29 @@ class Blocks:
         for block in self._blocks:
             self.taken += 1
             yield block
+
+
+class Untimed:
+    """A tree seen without its moments: of a subject that does not answer for them."""
+
+    def __init__(self, perform: Perform) -> None:
+        self._perform = perform
+
+    def __call__(self, op: Op[T], /) -> T:
+        return cast(T, _untimed(self._perform(op)))
+
+
+def _untimed(answer: Any) -> Any:
+    match answer:
+        case Stat():
+            return replace(answer, atime_ns=0, mtime_ns=0, ctime_ns=0, created_ns=0)
+        case Entry():
+            return replace(answer, stat=_untimed(answer.stat))
+        case Page():
+            items = cast(list[object], answer.items)  # pyright: ignore[reportUnknownMemberType]
+            return Page([_untimed(item) for item in items], answer.next)
+        case _:
+            return answer
 
 
 class Make(Protocol):
@@ -121,7 +146,8 @@ class Frame:
                     limits=limits or Limits(), principal=principal or Principal(), clock=clock
                 )
                 handlers.append(stack.enter_context(subject.opened(setting)))
-                return handlers[-1].perform
+                perform = handlers[-1].perform
+                return Untimed(perform) if "times" in subject.cannot else perform
 
             yield made
 

@@ -9,8 +9,7 @@ import pytest
 
 from keelfs.errors import (
     AlreadyExists,
-    PermissionDenied,
-    Unsupported,
+    Refused,
 )
 from keelfs.model import Attrs, Kind
 from keelfs.ops import (
@@ -38,6 +37,7 @@ REFUSALS: dict[str, Callable[[], Op[Any]]] = {
     "symlinks": lambda: Symlink("x", "/refused"),
     "hard_links": lambda: Link("/a", "/refused"),
     "special_nodes": lambda: Mknod("/refused", Kind.FIFO),
+    "devices": lambda: Mknod("/refused", Kind.CHAR_DEVICE),
     "xattrs": lambda: SetAttrs("/a", Attrs(xattrs={"user.k": b"v"})),
     "history": lambda: History("/a"),
     "trash": lambda: Trash("/a"),
@@ -59,7 +59,7 @@ class Honesty(Frame):
         if ability not in subject.cannot:
             assert portrait(fs)
             return
-        with refused(fs, Unsupported, PermissionDenied):
+        with refused(fs, Refused):
             fs(REFUSALS[ability]())
 
     def test_a_taken_name_stays_taken(self, fs: Perform) -> None:

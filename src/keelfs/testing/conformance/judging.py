@@ -35,7 +35,7 @@ def touched(fs: Perform, op: Op[Any]) -> list[tuple[str, ...]]:
     return seen
 
 
-@needs("judges", "journal")
+@needs("judges")
 class Judges(Frame):
     """A judge sees the tree as it would be, before it is."""
 

@@ -205,6 +205,7 @@ class HardLinks(Frame):
         stat = fs(Link("/a", "/b"))
         assert (stat.id, stat.nlink, fs(GetStat("/a")).nlink) == (made.id, 2, 2)
 
+    @needs("shared_bytes")
     def test_changes_show_under_every_name(self, fs: Perform) -> None:
         """Bytes and revision are the node's."""
         fs(Write("/a", "1"))

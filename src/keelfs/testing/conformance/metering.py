@@ -74,7 +74,7 @@ class Ledger(Frame):
         fs(op)
         assert used(fs) == expected
 
-    @needs("hard_links")
+    @needs("hard_links", "shared_bytes")
     def test_every_name_is_charged(self, fs: Perform) -> None:
         """A second name of a node charges its size again, and grows with it."""
         fs(Write("/a", "123"))

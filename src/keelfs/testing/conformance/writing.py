@@ -381,7 +381,7 @@ class Writing(Frame):
         fs(Write("/a", ""))
         assert fs(Checksum("/a")) == sha256(b"")
 
-    @needs("checksum")
+    @needs("checksum", "known_checksum")
     def test_a_known_checksum_is_in_the_stat(self, fs: Perform) -> None:
         """A write makes the checksum known; a partial change makes it unknown until asked."""
         assert fs(Write("/a", "hello")).sha256 == sha256(b"hello")
@@ -413,7 +413,7 @@ class Writing(Frame):
         fs(Patch("/a", 1, Blocks(*blocks)))
         assert fs(Read("/a")) == (whole[:1] + whole + (whole * 2)[1 + len(whole) :])
 
-    @needs("streams", "checksum")
+    @needs("streams", "checksum", "known_checksum")
     def test_a_streamed_file_has_a_checksum(self, fs: Perform) -> None:
         """The checksum of a streamed write is that of all its blocks."""
         blocks = [bytes([index]) * 100_000 for index in range(9)]
