@@ -10,6 +10,7 @@ import selectors
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -90,9 +91,11 @@ class Served:
 
     def __init__(self, url: str, *options: str) -> None:
         self.url = url
+        # A file, because nobody reads a pipe while the tests run.
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(
             [sys.executable, "-m", "keelfs", "serve", "--store", url, "--port", "0", *options],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, stderr=self._log, text=True,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
         )  # fmt: skip
         self.first_line = self._line()
@@ -109,7 +112,13 @@ class Served:
                 if line:
                     return line
         self.process.kill()
-        raise AssertionError(f"the server did not start: {self.process.communicate()[1]}")
+        self.process.wait()
+        raise AssertionError(f"the server did not start: {self._said()}")
+
+    def _said(self) -> str:
+        self._log.seek(0)
+        with self._log:
+            return self._log.read()
 
     def token(self, tenant: str, **fields: Any) -> str:
         """The text of a token, an operator's unless it is said otherwise."""
@@ -138,11 +147,11 @@ class Served:
             client.close()
         self.process.send_signal(signal.SIGTERM)
         try:
-            _, said = self.process.communicate(timeout=60)
+            self.process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
-        return said
+        return self._said()
 
 
 @contextlib.contextmanager

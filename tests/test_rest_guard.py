@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -18,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from keelfs.grant import Role
+from keelfs.server.log import MOST, Log
 from serving import JSON, OCTETS, Client, Served, serving, wait_until
 
 Fs = tuple[Client, str]
@@ -406,12 +408,38 @@ def test_the_first_start_shows_a_token_once(tmp_path: Path) -> None:
         assert process.stdout is not None
         port = int(process.stdout.readline().rpartition(":")[2])
         if first:
-            token = process.stdout.readlines(1) and process.stdout.readline().strip()
-            assert Client(port, str(token)).get("/v1/token").json["role"] == "operator"
+            link = process.stdout.readline().rpartition(" ")[2].strip()
+            assert process.stdout.readline().startswith("The store is new.")
+            token = process.stdout.readline().strip()
+            assert Client(port, token).get("/v1/token").json["role"] == "operator"
+            redeemed_once(port, link)
         process.terminate()
         rest = process.stdout.read()
         assert process.wait(60) == 0
         assert "keel_" not in rest
+
+
+def redeemed_once(port: int, link: str) -> None:
+    """A link asks, gives a token once, and can do nothing else."""
+    nobody, path = Client(port), link.partition(str(port))[2]
+    code = path.partition("code=")[2]
+    holder = Client(port, code)
+    assert holder.get("/v1/agents").status == 200
+    assert holder.post("/v1/agents", {"name": "x"}).status == 403
+    assert holder.post("/v1/tokens", {"role": "operator", "verbs": ["redeem"]}).status == 403
+    for _ in range(2):
+        asked = nobody.get(path)
+        assert (asked.status, f"value='{code}'" in asked.body.decode()) == (200, True)
+        assert "script" not in asked.body.decode()
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    shown = nobody.call("POST", "/welcome", f"code={code}".encode(), form)
+    token = re.findall(r"<pre>(keel_[^<]+)</pre>", shown.body.decode())[0]
+    assert Client(port, token).post("/v1/agents", {"name": "x"}).status == 201
+    assert nobody.call("POST", "/welcome", f"code={code}".encode(), form).status == 403
+    assert holder.call("POST", "/v1/redeem").status == 401
+    assert Client(port, token).call("POST", "/v1/redeem").status == 403
+    attack = nobody.get("/welcome?code='><script>alert(1)</script>".replace(">", "%3E"))
+    assert b"<script>" not in attack.body
 
 
 def test_commands_that_cannot_be_are_explained(tmp_path: Path) -> None:
@@ -421,3 +449,37 @@ def test_commands_that_cannot_be_are_explained(tmp_path: Path) -> None:
         assert done.returncode != 0
         assert "Traceback" not in done.stderr, arguments
         assert done.stderr
+
+
+def test_a_log_that_nobody_reads_keeps_nobody_waiting(sqlite_url: str) -> None:
+    """The error stream is a pipe that is full after some hundred requests."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "keelfs", "serve", "--store", sqlite_url, "--port", "0"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    client = Client(int(process.stdout.readline().rpartition(":")[2]))
+    for _ in range(1500):
+        assert client.get("/v1/token").status == 401
+    process.terminate()
+    assert process.stderr is not None
+    lines = process.stderr.read().splitlines()
+    assert process.wait(30) == 0
+    assert sum('"event":"request"' in line for line in lines) == 1500
+
+
+def test_what_no_reader_takes_is_dropped_and_counted() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as end:
+        with os.fdopen(writer, "wb") as stream:
+            log = Log(stream)
+            for number in range(MOST + 5000):
+                log.write("info", "x", number=number)
+            text: list[bytes] = []
+            taking = threading.Thread(target=lambda: text.append(end.read()))
+            taking.start()
+            log.close(60)
+        taking.join(60)
+    dropped = sum(int(lines) for lines in re.findall(rb'"lines":(\d+)', text[0]))
+    assert dropped > 0
+    assert text[0].count(b'"event":"x"') + dropped == MOST + 5000

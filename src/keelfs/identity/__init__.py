@@ -5,6 +5,6 @@ Who calls: surfaces, which know a token and nothing else of whoever sent it.
 
 from keelfs.identity.authority import Authority
 from keelfs.identity.context import Context
-from keelfs.identity.rights import AGENT_VERBS, MANAGING, READING, VERBS
+from keelfs.identity.rights import AGENT_VERBS, MANAGING, READING, REDEEM, VERBS
 
-__all__ = ["AGENT_VERBS", "MANAGING", "READING", "VERBS", "Authority", "Context"]
+__all__ = ["AGENT_VERBS", "MANAGING", "READING", "REDEEM", "VERBS", "Authority", "Context"]

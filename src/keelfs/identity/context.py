@@ -18,7 +18,7 @@ from keelfs.gates.deadline import Deadline
 from keelfs.gates.policy import Policy
 from keelfs.grant import Agent, Grant, Role, Session, Token, checked_grant, refuse_wider
 from keelfs.ident import uuid7
-from keelfs.identity.rights import AGENT_VERBS, MANAGED_BY, checked_verbs
+from keelfs.identity.rights import AGENT_VERBS, MANAGED_BY, REDEEM, checked_verbs
 from keelfs.identity.secret import hash_of, new_secret, text_of
 from keelfs.model import Usage
 from keelfs.ops import Op
@@ -198,7 +198,8 @@ class Context:
 
     def mint(self, grant: Grant, label: str = "") -> tuple[str, Token]:
         """A narrower token, and its text, which nobody will see again."""
-        checked_verbs(checked_grant(grant).verbs)
+        if REDEEM in (checked_verbs(checked_grant(grant).verbs) or ()):
+            raise PermissionDenied("links are made where the store is opened, not by tokens")
         refuse_wider(_plainly(grant), _plainly(self.grant))
         self._check_ends(grant)
         now, secret = self._registry.clock.now_ns(), new_secret()
@@ -207,6 +208,16 @@ class Context:
         )
         self._registry.add_token(self._tenant, hash_of(secret), token)
         return text_of(self._tenant, secret), token
+
+    def redeem(self) -> str:
+        """Exchanges a token that is good for nothing else for one of a whole operator, once."""
+        if self.grant.verbs != frozenset({REDEEM}) or self.grant.role is not Role.OPERATOR:
+            raise PermissionDenied("this token is no link to be redeemed")
+        now, secret = self._registry.clock.now_ns(), new_secret()
+        grant = Grant(role=Role.OPERATOR, name=self.grant.name)
+        token = Token(id=new_id(now), grant=grant, label="redeemed", created_ns=now)
+        self._registry.exchange(self._tenant, self.token_id, hash_of(secret), token)
+        return text_of(self._tenant, secret)
 
     def _check_ends(self, grant: Grant) -> None:
         """What a token is limited to must be there, for this one to see."""

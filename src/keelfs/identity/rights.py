@@ -32,11 +32,13 @@ READING: Final = frozenset(
 MANAGING: Final = frozenset(
     {"create_agent", "delete_agent", "create_session", "delete_session", "fork", "set_limits"}
 )
-VERBS: Final = frozenset(kind.__name__.lower() for kind in _OPERATIONS) | MANAGING
+#: The only verb of a token that is good for nothing but being exchanged, once, for a whole one.
+REDEEM: Final = "redeem"
+VERBS: Final = frozenset(kind.__name__.lower() for kind in _OPERATIONS) | MANAGING | {REDEEM}
 #: What takes things away. An agent's token allows it only where it says so by name, because
 #: whoever hands the token out has to decide that no approval is needed.
 REMOVING: Final = frozenset({"remove", "trash", "purge", "dropsnapshot", "rollback", "undo"})
-AGENT_VERBS: Final = VERBS - MANAGING - REMOVING
+AGENT_VERBS: Final = VERBS - MANAGING - REMOVING - {REDEEM}
 
 #: Which of the managing verbs a role has at all.
 MANAGED_BY: Final = {

@@ -13,7 +13,8 @@ from typing import Any, Final, Literal
 from keelfs.aio import Crew
 from keelfs.assembly import Store
 from keelfs.identity import Authority
-from keelfs.server import log
+from keelfs.server import welcome
+from keelfs.server.log import Log
 from keelfs.server.metrics import TYPE, Metrics
 from keelfs.surfaces.rest.application import Application
 from keelfs.surfaces.rest.bounds import Bounds
@@ -34,10 +35,10 @@ class Server:
 
     def __init__(
         self, store: Store, crew: Crew, bounds: Bounds, *, metrics: Metrics, told: Told = "local",
-        logged: bool = True,
+        log: Log | None,
     ) -> None:  # fmt: skip
         self._authority = Authority(store)
-        self._crew, self._metrics, self._told, self._logged = crew, metrics, told, logged
+        self._crew, self._metrics, self._told, self._log = crew, metrics, told, log
         self._rest = Application(self._authority, crew, bounds, self._observe)
         self._stopping = False
 
@@ -51,6 +52,8 @@ class Server:
                 await _say(send, *await self._ready())
             case "/metrics" if self._tells(scope):
                 await _say(send, 200, self._metrics.text(), TYPE)
+            case welcome.PATH:
+                await welcome.answer(self._authority, self._crew, scope, receive, send)
             case _:
                 await self._rest(scope, receive, send)
 
@@ -83,8 +86,8 @@ class Server:
         self, route: str, method: str, status: int, seconds: float, id_: str, who: str
     ) -> None:
         self._metrics.observe(route, method, status, seconds)
-        if self._logged:
-            log.request(route, method, status, seconds, id_, who)
+        if self._log is not None:
+            self._log.request(route, method, status, seconds, id_, who)
 
 
 async def _say(send: Send, status: int, body: bytes, kind: bytes = _TEXT) -> None:

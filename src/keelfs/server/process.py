@@ -7,6 +7,7 @@ time to finish, and only then closes the store.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from types import FrameType
@@ -14,12 +15,13 @@ from typing import Any, Final
 
 import uvicorn
 from msgspec import Struct
+from msgspec.structs import replace
 
 from keelfs.aio import Crew
 from keelfs.assembly import Store
 from keelfs.grant import Grant, Role
-from keelfs.identity import Authority
-from keelfs.server import log
+from keelfs.identity import REDEEM, Authority
+from keelfs.server import log, welcome
 from keelfs.server.app import Server, Told
 from keelfs.server.metrics import Metrics
 from keelfs.server.protocol import HEAD_S, Protocol
@@ -28,6 +30,8 @@ from keelfs.surfaces.rest.bounds import Bounds
 
 #: The tenant of whoever starts a server on an empty store.
 FIRST_TENANT: Final = "default"
+#: For so long the link is good that a new store is announced with.
+LINK_S: Final = 3600
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -58,11 +62,11 @@ class Process:
 
     def run(self) -> None:
         """Serves until the process is told to stop."""
-        log.set_up()
+        self._log = log.set_up()
         settings, crew, metrics = self._settings, Crew(self._settings.workers), Metrics()
         server = Server(
             self._store, crew, settings.bounds, metrics=metrics, told=settings.metrics,
-            logged=settings.log_requests,
+            log=self._log if settings.log_requests else None,
         )  # fmt: skip
         protocol: Any = partial(Protocol, head_s=settings.head_s)
         config = uvicorn.Config(
@@ -73,19 +77,30 @@ class Process:
         )  # fmt: skip
         upkeep = Upkeep(self._store, crew, metrics, settings.sweep_s)
         try:
-            _Listening(config, server, upkeep, self._announce).run()
+            _Listening(config, server, upkeep, self._announce, self._say_that_it_stops).run()
         finally:
             crew.close()
-        log.write("info", "stopped")
+            self._log.write("info", "stopped")
+            self._log.close()
 
     def _announce(self, port: int) -> None:
         name = f"[{self._settings.host}]" if ":" in self._settings.host else self._settings.host
-        say(f"Keelfs serves at http://{name}:{port}")
+        url = f"http://{name}:{port}"
+        say(f"Keelfs serves at {url}")
         if not any(self._store.tenants()):
             grant = Grant(role=Role.OPERATOR, name="operator")
-            text = Authority(self._store).issue(FIRST_TENANT, grant, "the first token")
+            authority = Authority(self._store)
+            text = authority.issue(FIRST_TENANT, grant, "the first token")
+            link = replace(
+                grant, verbs=frozenset({REDEEM}), expires_ns=time.time_ns() + LINK_S * 10**9
+            )
+            code = authority.issue(FIRST_TENANT, link, "the first link")
+            say(f"Open this once, within an hour: {url}{welcome.PATH}?code={code}")
             say(f"The store is new. A token of its operator, shown only now:\n{text}")
-        log.write("info", "started", port=port)
+        self._log.write("info", "started", port=port)
+
+    def _say_that_it_stops(self) -> None:
+        self._log.write("info", "stopping")
 
 
 def say(text: str) -> None:
@@ -99,10 +114,11 @@ class _Listening(uvicorn.Server):
 
     def __init__(
         self, config: uvicorn.Config, server: Server, upkeep: Upkeep,
-        announce: Callable[[int], None],
+        announce: Callable[[int], None], stopping: Callable[[], None],
     ) -> None:  # fmt: skip
         super().__init__(config)
-        self._server, self._upkeep, self._announce = server, upkeep, announce
+        self._server, self._upkeep = server, upkeep
+        self._announce, self._stopping = announce, stopping
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
@@ -110,7 +126,7 @@ class _Listening(uvicorn.Server):
         self._announce(self.servers[0].sockets[0].getsockname()[1])
 
     async def shutdown(self, sockets: Any = None) -> None:
-        log.write("info", "stopping")
+        self._stopping()
         self._server.stop()
         await self._upkeep.close()
         await super().shutdown(sockets)

@@ -130,6 +130,10 @@ class TokenBody(Struct):
     token: str | UnsetType = UNSET
 
 
+class Redeemed(Struct):
+    token: str
+
+
 # -- the session filesystem
 
 

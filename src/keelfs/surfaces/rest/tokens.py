@@ -9,7 +9,7 @@ from keelfs.grant import Grant, Role, Token
 from keelfs.identity import Context
 from keelfs.path import VPath
 from keelfs.surfaces.rest.answer import Answer, json
-from keelfs.surfaces.rest.bodies import Deleted, Listing, NewToken, TokenBody, time_of
+from keelfs.surfaces.rest.bodies import Deleted, Listing, NewToken, Redeemed, TokenBody, time_of
 from keelfs.surfaces.rest.dialect import place
 from keelfs.surfaces.rest.request import Request
 
@@ -33,6 +33,12 @@ def create_token(context: Context, request: Request) -> Answer:
     )  # fmt: skip
     text, token = context.mint(grant, body.label)
     return json(_token(context, token, text), 201)
+
+
+def redeem(context: Context, request: Request) -> Answer:
+    """Exchanges the token of a one-time link for an operator's, once."""
+    del request
+    return json(Redeemed(context.redeem()), 201)
 
 
 def list_tokens(context: Context, request: Request) -> Answer:
