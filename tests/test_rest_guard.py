@@ -424,7 +424,8 @@ def redeemed_once(port: int, link: str) -> None:
     nobody, path = Client(port), link.partition(str(port))[2]
     code = path.partition("code=")[2]
     holder = Client(port, code)
-    assert holder.get("/v1/agents").status == 200
+    for looked_at in ("agents", "tokens", "agents/x", "tenant/usage"):
+        assert holder.get(f"/v1/{looked_at}").status == 403
     assert holder.post("/v1/agents", {"name": "x"}).status == 403
     assert holder.post("/v1/tokens", {"role": "operator", "verbs": ["redeem"]}).status == 403
     for _ in range(2):
@@ -438,6 +439,8 @@ def redeemed_once(port: int, link: str) -> None:
     assert nobody.call("POST", "/welcome", f"code={code}".encode(), form).status == 403
     assert holder.call("POST", "/v1/redeem").status == 401
     assert Client(port, token).call("POST", "/v1/redeem").status == 403
+    assert nobody.get("/welcome?" + "&" * 500).status == 200
+    assert nobody.call("POST", "/welcome", b"%ff" * 5000, form).status == 403
     attack = nobody.get("/welcome?code='><script>alert(1)</script>".replace(">", "%3E"))
     assert b"<script>" not in attack.body
 

@@ -116,12 +116,18 @@ class Context:
         if verb not in MANAGED_BY[grant.role] or not grant.allows(verb) or grant.paths is not None:
             raise PermissionDenied(f"this token does not allow the verb {verb}")
 
+    def _may_look(self) -> None:
+        if self.grant.verbs == frozenset({REDEEM}):
+            raise PermissionDenied("this token is good for nothing but being redeemed")
+
     def agents(self, after: str, limit: int) -> list[Agent]:
+        self._may_look()
         if self.grant.agent is not None:
             return [self.agent(self.grant.agent)] if after < self.grant.agent else []
         return self._registry.agents(self._tenant, after, limit)
 
     def agent(self, id_: str) -> Agent:
+        self._may_look()
         if self.grant.agent not in {None, id_}:
             raise NotFound("there is no such agent")
         return self._registry.agent(self._tenant, id_)
@@ -230,10 +236,12 @@ class Context:
 
     def tokens(self, after: str, limit: int) -> list[Token]:
         """An operator sees all of the tenant, others what was made from their own token."""
+        self._may_look()
         return self._registry.tokens(self._tenant, self._below, after, limit)
 
     def revoke(self, id_: str) -> None:
         """The token and what was made from it are worth nothing once this returns."""
+        self._may_look()
         self._registry.revoke(self._tenant, id_, self._below)
 
     @property

@@ -6,7 +6,9 @@ script and sends its address to nobody.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from html import escape
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -18,6 +20,7 @@ from keelfs.identity import Authority
 PATH: Final = "/welcome"
 #: A code and its name; nothing else is sent by the page.
 _MOST: Final = 1024
+_PATIENCE_S: Final = 10
 _HEADERS: Final = [
     (b"content-type", b"text/html; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -61,12 +64,14 @@ async def answer(
 
 async def _form(receive: Receive) -> bytes:
     body, more = b"", True
-    while more and len(body) <= _MOST:
-        message = await receive()
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_PATIENCE_S):
+            while more and len(body) <= _MOST:
+                message = await receive()
+                body += message.get("body", b"")
+                more = message.get("more_body", False)
     return body[:_MOST]
 
 
 def _code(form: bytes) -> str:
-    return parse_qs(form.decode("latin-1"), max_num_fields=10).get("code", [""])[0][:_MOST]
+    return parse_qs(form[:_MOST].decode("latin-1")).get("code", [""])[0]

@@ -61,6 +61,7 @@ _ALL: Final[tuple[Any, ...]] = (
         session_id=SESSION, paths=["/notes"], verbs=["read"], expires_at=_LATER,
         label="reads notes", created_at=_AT,
     ),
+    bodies.Redeemed(token="keel_1_" + "A" * 43),
     bodies.FileInfo(id=_NODE, session_id=SESSION, path=_PLAN, name="plan.md", **_KNOWN),
     bodies.SessionFile(
         id=_NODE, session_id=SESSION, path=_PLAN, name="plan.md", content="1. Read",
