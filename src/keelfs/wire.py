@@ -41,13 +41,13 @@ from keelfs.path import VPath, parse
 DEPTH: Final = 16
 
 _Expected = int | Literal["any", "absent"] | Stat
-_WRAPPERS: Final = (ops.Batch, ops.Within, ops.Judged, ops.Once)
+_WRAPPERS: Final = (ops.Batch, ops.Wrapped)
 
 
 def _is_plain(kind: object) -> bool:
     if not isinstance(kind, type) or not issubclass(kind, Op) or kind is Op:
         return False
-    return not kind.__name__.startswith("_") and kind not in _WRAPPERS
+    return not kind.__name__.startswith("_") and not issubclass(kind, _WRAPPERS)
 
 
 def _shape_of(hint: Any) -> Any:

@@ -12,11 +12,11 @@ from keelfs import ops
 from keelfs.errors import InvalidArgument
 from keelfs.grant import Role
 
-_WRAPPERS: Final = (ops.Batch, ops.Within, ops.Judged, ops.Once)
+_WRAPPERS: Final = (ops.Batch, ops.Wrapped)
 
 
 def _is_operation(kind: Any) -> bool:
-    if not isinstance(kind, type) or kind is ops.Op or kind in _WRAPPERS:
+    if not isinstance(kind, type) or kind is ops.Op or issubclass(kind, _WRAPPERS):
         return False
     return issubclass(kind, ops.Op) and not kind.__name__.startswith("_")
 

@@ -230,7 +230,7 @@ def operations() -> set[type[Op[Any]]]:
     found: set[type[Op[Any]]] = {
         value for value in named.values() if isinstance(value, type) and issubclass(value, Op)
     }
-    return found - {Op}
+    return found - {Op, ops.Wrapped}
 
 
 def unexercised() -> set[str]:
