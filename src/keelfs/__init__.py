@@ -4,6 +4,10 @@ Begin with `keelfs.open(url)`; it gives a store, a store gives tenants, a tenant
 space is a workspace with every verb. `keelfs.aio.open(url)` is the same for an event loop.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from keelfs import errors, ops
 from keelfs.assembly import Store, Tenant, open, restore
 from keelfs.errors import (
@@ -35,6 +39,9 @@ from keelfs.model import (
 )
 from keelfs.workspace import Space, Workspace
 
+if TYPE_CHECKING:
+    from keelfs.client import Server
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -65,11 +72,19 @@ __all__ = [
     "Trashed",
     "Usage",
     "Workspace",
+    "connect",
     "errors",
     "open",
     "ops",
     "restore",
 ]
+
+
+def connect(url: str, *, token: str | None = None, timeout: float = 90.0) -> Server:
+    """A server at an address such as `http://127.0.0.1:8420`, for the bearer of a token."""
+    from keelfs import client
+
+    return client.connect(url, token=token, timeout=timeout)
 
 
 def __getattr__(name: str) -> object:

@@ -127,8 +127,12 @@ _decoder: Final = msgspec.json.Decoder(AnyShape)
 
 
 def sent(op: Op[Any]) -> bytes:
-    """The operation as JSON. Data that is a source is left out: it is sent behind it."""
-    return msgspec.json.encode(_shown(op))
+    """The operation as JSON, if its paths are some. Data that is a source is sent behind it."""
+    op.paths()
+    try:
+        return msgspec.json.encode(_shown(op))
+    except UnicodeEncodeError:
+        raise InvalidArgument("the operation holds text that is not valid Unicode") from None
 
 
 def _shown(op: Op[Any]) -> Struct:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from keelfs.errors import (
+    InvalidArgument,
     IsADirectory,
     NotFound,
     RevisionNotFound,
@@ -105,10 +106,10 @@ class Histories(Frame):
 
     @pytest.mark.parametrize("revision", [0, 3, -1])
     def test_restore_what_is_not_kept(self, fs: Perform, revision: int) -> None:
-        """A revision that never was cannot be restored."""
+        """A revision that never was cannot be restored, nor what is no number of one."""
         fs(Write("/a", "1"))
         fs(Write("/a", "2"))
-        with refused(fs, RevisionNotFound):
+        with refused(fs, RevisionNotFound, *([InvalidArgument] if revision < 0 else [])):
             fs(Restore("/a", revision))
 
     def test_history_follows_a_move(self, fs: Perform) -> None:

@@ -280,10 +280,14 @@ class Reading(Frame):
     @needs("revisions")
     @pytest.mark.parametrize("revision", [0, 2, -1, 99])
     def test_read_a_revision_that_is_not_kept(self, fs: Perform, revision: int) -> None:
-        """A revision that never was raises RevisionNotFound, and so does opening it."""
+        """A revision that never was raises RevisionNotFound, and so does opening it.
+
+        What is no number of a revision may be refused as such.
+        """
+        errors = (RevisionNotFound, InvalidArgument) if revision < 0 else RevisionNotFound
         fs(Write("/a", "x"))
         for op in each(Read("/a", 0, None, revision), Open("/a", revision)):
-            with pytest.raises(RevisionNotFound):
+            with pytest.raises(errors):
                 fs(op)
 
     @needs("limits")
@@ -309,13 +313,20 @@ class Reading(Frame):
 
     @needs("open")
     def test_open_pins_the_revision(self, fs: Perform) -> None:
-        """What was opened before a change reads as before it, also after the file is gone."""
+        """What was opened before a change reads as before it."""
         fs(Write("/a", "old content"))
         content = fs(Open("/a"))
         fs(Write("/a", "new"))
         fs(Append("/a", "er"))
         fs(Patch("/a", 0, "N"))
         assert content.read(0, 99) == b"old content"
+
+    @needs("open", "outliving")
+    def test_open_outlives_the_file(self, fs: Perform) -> None:
+        """What was opened is read also after the file is gone."""
+        fs(Write("/a", "old content"))
+        content = fs(Open("/a"))
+        fs(Write("/a", "new"))
         fs(Remove("/a"))
         assert content.read(4, 7) == b"content"
         assert content.stat.size == 11

@@ -49,6 +49,7 @@ ABILITIES: Final[Mapping[str, str]] = {
     "known_checksum": "what was written whole shows its sha256 in its stat",
     "streams": "data that arrives in blocks",
     "open": "contents pinned to a revision",
+    "outliving": "contents that are read after their file is gone",
 }
 
 

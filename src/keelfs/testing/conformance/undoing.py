@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from keelfs.errors import NotFound, NotUndoable
+from keelfs.errors import InvalidArgument, NotFound, NotUndoable
 from keelfs.model import Attrs
 from keelfs.ops import (
     Copy,
@@ -166,7 +166,7 @@ class Undoing(Frame):
 
     @pytest.mark.parametrize("seq", [0, 2, 99, -1])
     def test_undo_what_never_was(self, fs: Perform, seq: int) -> None:
-        """A number that is not in the journal is NotFound."""
+        """A number that is not in the journal is NotFound; what is none may be refused as such."""
         fs(Write("/a", "x"))
-        with refused(fs, NotFound):
+        with refused(fs, NotFound, *([InvalidArgument] if seq < 0 else [])):
             fs(Undo(seq))
