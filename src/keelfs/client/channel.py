@@ -20,6 +20,7 @@ from urllib3.exceptions import (
     LocationParseError,
     NewConnectionError,
 )
+from urllib3.util import parse_url
 from urllib3.util.wait import wait_for_read
 
 from keelfs.client.refusal import error_of
@@ -56,17 +57,15 @@ class Channel:
         if token is not None:
             self._headers["authorization"] = f"Bearer {token}"
         self._pool = urllib3.PoolManager(maxsize=_CONNECTIONS)
-        self._pool.pool_classes_by_scheme = {
-            "http": _Pool, "https": urllib3.HTTPSConnectionPool,
-        }  # fmt: skip
+        heeding: dict[str, Any] = {"http": _Pool, "https": urllib3.HTTPSConnectionPool}
+        self._pool.pool_classes_by_scheme = heeding
 
     def ask(self, call: Call) -> bytes:
         """The body of the answer; what it refuses is raised."""
         pauses = iter(_PAUSES)
         while True:
             try:
-                with_body = self.begin(call)
-                return self._read(with_body, call)
+                return self._read(self.begin(call), call)
             except Unavailable as error:
                 pause = next(pauses, None)
                 if pause is None or not _may_repeat(call, error):
@@ -125,7 +124,7 @@ class _Heeding(urllib3.connection.HTTPConnection):
             raise BrokenPipeError
         super().send(data)
 
-    def getresponse(self) -> urllib3.HTTPResponse:
+    def getresponse(self) -> Any:
         self._in_body = False
         return super().getresponse()
 
@@ -140,7 +139,7 @@ class _Heeding(urllib3.connection.HTTPConnection):
 
 
 class _Pool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _Heeding
+    ConnectionCls: Any = _Heeding
 
 
 class _Unreached(Unavailable):
@@ -165,7 +164,7 @@ class _Blocks:
 
 def _checked(url: str) -> str:
     try:
-        parsed = urllib3.util.parse_url(url)
+        parsed = parse_url(url)
     except (LocationParseError, AttributeError, TypeError):
         parsed = None
     if parsed is None or parsed.scheme not in {"http", "https"} or not parsed.host or parsed.query:

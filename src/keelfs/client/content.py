@@ -77,8 +77,9 @@ class RemoteContent:
             if not (self._plain and reads_on and more and length >= _RUN):
                 return None
             self._begin(offset)
+        running: Any = self._running
         try:
-            data: bytes = self._running.read(length)
+            data: bytes = running.read(length)
         except Exception as error:
             self._stop()
             raise Unavailable("the connection broke while the file was read") from error

@@ -17,6 +17,7 @@ from keelfs.store.content import Made, Prepared, Staged
 from keelfs.store.database import Statement
 from keelfs.store.expect import check_expect
 from keelfs.store.names import add_entry, make_parents, new_node, refuse_dangling
+from keelfs.store.scope import MOST_BYTES
 from keelfs.store.tree import FILE, Node, Spot, names_of, resolve, stat_of
 
 if TYPE_CHECKING:
@@ -309,7 +310,8 @@ def len_of(data: Prepared | Staged) -> int:
 
 def check_file_size(view: View, size: int) -> None:
     limit = view.scope.limits.file_bytes
-    if limit is not None and size > limit:
+    limit = MOST_BYTES if limit is None else min(limit, MOST_BYTES)
+    if size > limit:
         raise TooLarge(
             f"a file may have {limit} bytes, this one would have {size}",
             limit="space.file_bytes",

@@ -18,7 +18,7 @@ import msgspec
 from keelfs.errors import QuotaExceeded
 from keelfs.model import UNLIMITED, Limits
 from keelfs.store.database import Row, Statement, Tx
-from keelfs.store.scope import Scope
+from keelfs.store.scope import MOST_BYTES, Scope
 
 #: What a space draws at once while the tenant has plenty.
 SLICE_BYTES: Final = 16 * 2**20
@@ -65,7 +65,10 @@ def _settle(scope: Scope, slice_bytes: int, slice_nodes: int) -> None:
     row, before, limits = scope.row, scope.before, scope.limits
     bytes_, nodes = row.bytes + row.trash_bytes, row.nodes + row.trash_nodes
     if bytes_ > before.bytes + before.trash_bytes:
-        _check("space.bytes", limits.bytes, bytes_, before.bytes + before.trash_bytes)
+        most = MOST_BYTES if limits.bytes is None else min(limits.bytes, MOST_BYTES)
+        _check("space.bytes", most, bytes_, before.bytes + before.trash_bytes)
+    if row.history_bytes > before.history_bytes:
+        _check("space.history_bytes", MOST_BYTES, row.history_bytes, before.history_bytes)
     if nodes > before.nodes + before.trash_nodes:
         _check("space.nodes", limits.nodes, nodes, before.nodes + before.trash_nodes)
     lacks_bytes = row.granted_bytes is not None and bytes_ > row.granted_bytes

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 #: A content or strand carries its space of birth in its upper bits, so that ids need no sequence
 #: and what one space wrote lies together.
 NUMBER_BITS: Final = 35
+#: No file, and no sum over a space, is larger, whatever the limits say: holes cost nothing to make,
+#: and a thousand such spaces still add up to an integer of both databases.
+MOST_BYTES: Final = 2**50
 
 
 class SpaceRow(Struct):
