@@ -14,7 +14,7 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 test: $(STAMP) lint
-	$(BIN)/pytest -n 2 --dist worksteal -m "not torture" --conformance-subjects 18
+	$(BIN)/pytest -n 2 --dist worksteal -m "not torture" --conformance-subjects 19
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
