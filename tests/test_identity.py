@@ -201,6 +201,20 @@ def test_a_token_ends_when_it_is_said_to(world: World) -> None:
         world.seen_by(text)
 
 
+def test_tokens_that_have_ended_are_swept_away(world: World) -> None:
+    kept = world.authority.issue("acme", Grant(role=Role.OPERATOR, name="op"))
+    end = world.clock.now + 10 * SECOND
+    ending = Grant(role=Role.OPERATOR, name="op", expires_ns=end)
+    world.seen_by(world.authority.issue("acme", ending)).mint(ending)
+    before = len(world.opened.execute("SELECT id FROM tokens"))
+    world.store.sweep()
+    assert len(world.opened.execute("SELECT id FROM tokens")) == before
+    world.clock.now = end
+    world.store.sweep()
+    assert len(world.opened.execute("SELECT id FROM tokens")) == before - 2
+    world.seen_by(kept)
+
+
 def test_a_revoked_token_takes_along_what_was_made_from_it(world: World) -> None:
     texts = [world.authority.issue("acme", Grant(role=Role.OPERATOR, name="op"))]
     for _ in range(3):

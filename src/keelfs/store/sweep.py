@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from keelfs.errors import NotFound
 from keelfs.model import Limits, Principal, Swept
 from keelfs.ports import Clock
-from keelfs.store import reaping, trashcan
+from keelfs.store import reaping, tokens, trashcan
 from keelfs.store.content import Extent
 from keelfs.store.database import Database, Row, Statement, Tx
 from keelfs.store.files import drop_history
@@ -132,6 +132,7 @@ class Sweeper:
         yield from self._reaped(tenant)
         yield from self._expired_trash(tenant)
         yield from self._expired_requests(tenant)
+        yield from self._expired_tokens(tenant)
         yield from self._aged(tenant)
         yield from self._doomed(tenant)
         yield from self._freed(tenant)
@@ -190,6 +191,13 @@ class Sweeper:
         cut = self._clock.now_ns() - KEPT_REQUESTS_S * _SECOND
         while self._one(tenant, REQUEST, cut):
             self._write(tenant, lambda tx: tx.all(EXPIRED_REQUESTS, cut, ROWS))
+            yield
+
+    def _expired_tokens(self, tenant: int) -> Iterator[None]:
+        """What is worth nothing any more need not be kept either."""
+        now = self._clock.now_ns()
+        while self._one(tenant, tokens.EXPIRES, now):
+            self._write(tenant, lambda tx: tx.all(tokens.EXPIRED, now, ROWS))
             yield
 
     def _aged(self, tenant: int) -> Iterator[None]:

@@ -52,6 +52,7 @@ DESCENDANTS: Final = Statement(
 )
 REVOKE: Final = Statement("DELETE FROM tokens WHERE tenant = ?1 AND id = ?2")
 EXISTS: Final = Statement("SELECT 1 FROM tokens WHERE tenant = ?1 AND id = ?2")
+EXPIRES: Final = Statement("SELECT 1 FROM tokens WHERE tenant = ?1 AND expires_ns <= ?2 LIMIT 1")
 EXPIRED: Final = Statement(
     """DELETE FROM tokens WHERE tenant = ?1 AND id IN (
            SELECT id FROM tokens WHERE tenant = ?1 AND expires_ns <= ?2
