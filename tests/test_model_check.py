@@ -1,4 +1,4 @@
-"""The model check passes two sound volumes and finds every planted bug."""
+"""Both databases are like the model in memory, and the check finds every planted bug."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from databases import ENGINES, Opened
 from keelfs.memory import MemorySpace
 from keelfs.model import Limits
+from keelfs.store.home import SpaceHome
 from keelfs.testing.model_check import machine
 from keelfs.testing.planted import BUGS
 
@@ -41,6 +43,39 @@ def test_two_sound_volumes_agree() -> None:
         return opened[0]
 
     run_state_machine_as_test(machine(recounted, tight), settings=profile(40, 40))
+
+
+def compare_with_memory(engine: str, url: str, examples: int, steps: int) -> None:
+    opened = Opened(engine, url)
+
+    def empty() -> SpaceHome:
+        space = opened.space(opened.tenant())
+        space.set_limits(TIGHT)
+        return space
+
+    try:
+        run_state_machine_as_test(machine(empty, tight), settings=profile(examples, steps))
+    finally:
+        opened.close()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_database_agrees_with_memory(engine: str, request: pytest.FixtureRequest) -> None:
+    """A space of a store is like the model, answer by answer and tree by tree."""
+    compare_with_memory(engine, request.getfixturevalue(f"{engine}_url"), 10, 30)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_database_agrees_with_memory_for_long(
+    engine: str, request: pytest.FixtureRequest
+) -> None:
+    """The same, for longer."""
+    compare_with_memory(engine, request.getfixturevalue(f"{engine}_url"), 500, 100)
+
+
+def test_there_are_enough_bugs_to_find() -> None:
+    assert len(BUGS) >= 20
 
 
 @pytest.mark.parametrize("bug", sorted(BUGS))

@@ -178,6 +178,8 @@ class ModelMachine(RuleBasedStateMachine):
         }
         for path, (stat, data) in mine.items():
             assert stat.kind is not Kind.FILE or stat.size == len(data), path
+            if stat.kind is Kind.FILE and "history" not in self.cannot:
+                self.same(History(path))
         _check_identities(mine, other)
         self.same(GetUsage())
         if "journal" not in self.cannot:
@@ -259,14 +261,19 @@ class ModelMachine(RuleBasedStateMachine):
         theirs, ours = self.expectation(expect, path)
         data = self.fresh(data)
         self.same(Append(path, data, theirs), Append(path, data, ours))
+        self.same(Checksum(path))
 
     @rule(where=_choices, offset=st.integers(0, 20), data=_some_bytes)
     def patch(self, where: Choice, offset: int, data: bytes) -> None:
-        self.same(Patch(self.place(where), offset, self.fresh(data)))
+        path = self.place(where)
+        self.same(Patch(path, offset, self.fresh(data)))
+        self.same(Checksum(path))
 
     @rule(where=_choices, size=st.integers(0, 20))
     def truncate(self, where: Choice, size: int) -> None:
-        self.same(Truncate(self.place(where), size))
+        path = self.place(where)
+        self.same(Truncate(path, size))
+        self.same(Checksum(path))
 
     @rule(where=_choices, parents=st.booleans(), exist_ok=st.booleans())
     def mkdir(self, where: Choice, parents: bool, exist_ok: bool) -> None:

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar, cast
+from unicodedata import normalize
 
 from msgspec.structs import replace
 
-from keelfs.errors import KeelError, NotFound
+from keelfs.errors import DanglingLink, KeelError, NotFound
 from keelfs.model import ANY, Page, Usage
 from keelfs.ops import (
     Append,
     Batch,
     Changes,
+    Checksum,
     Copy,
     GetStat,
     GetUsage,
@@ -26,7 +28,9 @@ from keelfs.ops import (
     Mkdir,
     Move,
     Op,
+    Patch,
     Read,
+    Readlink,
     Remove,
     Restore,
     SetAttrs,
@@ -36,7 +40,7 @@ from keelfs.ops import (
     Untrash,
     Write,
 )
-from keelfs.path import parse
+from keelfs.path import VPath, parse
 from keelfs.ports import Handler
 
 T = TypeVar("T")
@@ -261,6 +265,105 @@ class TrashKeepsACopy(Planted):
         if before is not None:
             self.sound.perform(Write(path, before))
         return answer
+
+
+class PrefixRemoval(Planted):
+    """What is removed takes along every name beside it that begins in the same way."""
+
+    def broken(self, op: Op[Any]) -> Any:
+        answer = self.sound.perform(op)
+        if isinstance(op, Remove):
+            path = parse(op.path)
+            for name in self.names(path.parent):
+                if name.startswith(path.name):
+                    self.sound.perform(Remove(path.parent.child(name), recursive=True))
+        return answer
+
+
+class NamesComposed(Planted):
+    """Names are brought into one normal form, so that two of them become one."""
+
+    def broken(self, op: Op[Any]) -> Any:
+        return self.sound.perform(op.rerooted(_composed))
+
+
+def _composed(path: VPath) -> VPath:
+    return VPath(tuple(normalize("NFC", name) for name in path.parts))
+
+
+class DanglingFollowed(Planted):
+    """Writing through a link that leads nowhere makes what it names."""
+
+    def broken(self, op: Op[Any]) -> Any:
+        try:
+            return self.sound.perform(op)
+        except DanglingLink:
+            if not isinstance(op, Write):
+                raise
+            target = self.sound.perform(Readlink(op.path))
+            beside = "" if target.startswith("/") else f"{parse(op.path).parent}/"
+            return self.sound.perform(replace(op, path=beside + target))
+
+
+class CopyTearsItsSource(Planted):
+    """What is appended to a copy is appended to the file it was made from as well."""
+
+    def __init__(self, sound: Handler) -> None:
+        super().__init__(sound)
+        self.sources: dict[VPath, VPath] = {}
+
+    def broken(self, op: Op[Any]) -> Any:
+        answer = self.sound.perform(op)
+        if isinstance(op, Copy) and answer.is_file:
+            self.sources[parse(op.to)] = parse(op.path)
+        elif isinstance(op, Append) and parse(op.path) in self.sources:
+            with suppress(KeelError):
+                self.sound.perform(Append(self.sources[parse(op.path)], op.data))
+        return answer
+
+
+class ChecksumStale(Planted):
+    """A checksum once computed is given again, whatever was changed in place since."""
+
+    def __init__(self, sound: Handler) -> None:
+        super().__init__(sound)
+        self.known: dict[VPath, str] = {}
+
+    def broken(self, op: Op[Any]) -> Any:
+        answer = self.sound.perform(op)
+        if isinstance(op, Checksum):
+            return self.known.setdefault(parse(op.path), answer)
+        if op.mutates and not isinstance(op, Append | Patch | Truncate):
+            for path in op.paths():
+                self.known.pop(path, None)
+        return answer
+
+
+class PageDropsItsLast(Planted):
+    """The last name of a page is on neither that page nor the next one."""
+
+    def broken(self, op: Op[Any]) -> Any:
+        answer = self.sound.perform(op)
+        if isinstance(op, List) and answer.next is not None:
+            return Page(answer.items[:-1], answer.next)
+        return answer
+
+
+class PatchCutsTheRest(Planted):
+    """A patch ends the file where it ends."""
+
+    def broken(self, op: Op[Any]) -> Any:
+        answer = self.sound.perform(op)
+        if isinstance(op, Patch):
+            self.sound.perform(Truncate(op.path, op.offset + len(cast(bytes, op.data))))
+        return answer
+
+
+class ReplaceUnasked(Planted):
+    """A move replaces what is there, as `rename` does, whether it was told to or not."""
+
+    def broken(self, op: Op[Any]) -> Any:
+        return self.sound.perform(replace(op, replace=True) if isinstance(op, Move) else op)
 
 
 #: Every planted bug by name.
