@@ -102,6 +102,8 @@ class Entries(Files):
 
     @metered
     def move(self, path: VPath, to: VPath, replace: bool, parents: bool, expect: Expect) -> Stat:
+        if to.is_root:
+            raise Busy("the root cannot be replaced")
         source, node = self.removable(path, expect)
         place = self._place(to)
         if place.node is not None and place.node.id == node.id:
