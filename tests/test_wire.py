@@ -74,6 +74,13 @@ def test_judges_stay_where_they_are() -> None:
         wire.sent(ops.Judged(ops.Remove("/a"), lambda tree, touched: None))
 
 
+def test_a_key_is_for_all_that_it_holds() -> None:
+    inner = ops.Once(ops.Remove("/a"), "k", b"")
+    for op in (inner, ops.Batch((ops.Mkdir("/d"), inner)), ops.Within(inner, parse("/d"))):
+        with pytest.raises(InvalidArgument):
+            there_and_back(ops.Once(op, "l", b""))
+
+
 def test_depth_is_bounded() -> None:
     op: Op[Any] = ops.Remove("/a")
     for _ in range(wire.DEPTH):

@@ -180,6 +180,8 @@ def operation(shape: Any, data: Data | None = None, depth: int = 0) -> Op[Any]:
             return ops.Within(operation(shape.inner, data, depth + 1), parse(shape.base))
         case Once():
             inner = operation(shape.inner, data, depth + 1)
+            if has_key(inner):
+                raise InvalidArgument("what is done under a key has no other key inside")
             return ops.Once(inner, shape.key, ops.fingerprint(inner))
         case _:
             pass
@@ -190,6 +192,13 @@ def operation(shape: Any, data: Data | None = None, depth: int = 0) -> Op[Any]:
     if isinstance(given.get("expect"), str):
         given["expect"] = Expectation(given["expect"])
     return kind(**given)
+
+
+def has_key(op: Op[Any]) -> bool:
+    """Whether any part of it is done under a key."""
+    if isinstance(op, ops.Batch):
+        return any(has_key(each) for each in op.ops)
+    return isinstance(op, ops.Once) or (isinstance(op, ops.Wrapped) and has_key(op.op))
 
 
 # -- answers

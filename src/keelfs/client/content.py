@@ -21,8 +21,8 @@ from keelfs.path import VPath, parse
 if TYPE_CHECKING:
     from keelfs.client.tree import Tree
 
-#: What one question is answered.
-_PIECE: Final = 4 * 2**20
+#: What one question is answered; half of what a batch of two operations may carry.
+_PIECE: Final = 2**20
 #: Shorter reads are questions of their own.
 _RUN: Final = 64 * 1024
 
@@ -74,7 +74,8 @@ class RemoteContent:
         if self._running is None or self._at != offset:
             self._stop()
             more = offset + length < self._stat.size
-            if not (self._plain and reads_on and more and length >= _RUN):
+            goes_on = (reads_on and more and length >= _RUN) or length > _PIECE
+            if not (self._plain and goes_on):
                 return None
             self._begin(offset)
         running: Any = self._running

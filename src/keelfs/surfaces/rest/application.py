@@ -110,6 +110,8 @@ class Application:
         if found is None:
             raise HttpRefusal(404, "there is nothing under this address")
         routes, request.params = found
+        if any("\0" in value for name, value in request.params.items() if name != "path"):
+            raise HttpRefusal(404, "no name holds a NUL")
         route = routes.get("GET" if request.method == "HEAD" else request.method)
         if route is None:
             allowed = ", ".join(sorted({*routes, *(["HEAD"] if "GET" in routes else [])}))

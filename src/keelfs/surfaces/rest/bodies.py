@@ -17,9 +17,11 @@ from keelfs.grant import Role
 T = TypeVar("T")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-Name = Annotated[str, Meta(min_length=1, max_length=255)]
-Short = Annotated[str, Meta(max_length=1024)]
-Long = Annotated[str, Meta(max_length=1_000_000)]
+#: PostgreSQL keeps no NUL in a text.
+_TEXT: Final = r"^[^\x00]*$"
+Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=_TEXT)]
+Short = Annotated[str, Meta(max_length=1024, pattern=_TEXT)]
+Long = Annotated[str, Meta(max_length=1_000_000, pattern=_TEXT)]
 Tags = Annotated[tuple[Short, ...], Meta(max_length=100)]
 Limit = Annotated[int, Meta(ge=1, le=10_000)]
 

@@ -29,6 +29,8 @@ _OCTETS: Final = (b"content-type", b"application/octet-stream")
 def perform(context: Context, request: Request) -> Answer:
     """Performs one operation; data that is large is the body, and `op` tells the operation."""
     op = _bounded(_asked(request))
+    if request.key is not None and wire.has_key(op):
+        raise InvalidArgument("what is done under a key has no other key inside")
     answer = files_of(context, request).perform(op, key=request.key)
     if isinstance(answer, bytes):
         return Answer(200, [_OCTETS, *GUARDS], answer)
