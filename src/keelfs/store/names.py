@@ -181,7 +181,8 @@ def _levels_below(view: View, node: Node) -> int:
 
 
 def mkdir(view: View, path: VPath, parents: bool, exist_ok: bool, mode: int) -> Stat:
-    spot = resolve(view, path)
+    # A link at the end has the name already, wherever it leads.
+    spot = resolve(view, path, follow=exist_ok)
     if spot.node is not None:
         if exist_ok and spot.node.kind == DIRECTORY:
             return stat_of(spot.node)

@@ -91,8 +91,10 @@ class Entering(Frame):
         for path in ("/to_f", "/to_nothing"):
             with refused(fs, AlreadyExists):
                 fs(Mkdir(path, exist_ok=True))
-        with refused(fs, AlreadyExists):
-            fs(Mkdir("/to_d"))
+        fs(Symlink("to_itself", "/to_itself"))
+        for path in ("/to_d", "/to_itself"):
+            with refused(fs, AlreadyExists):
+                fs(Mkdir(path))
 
     @needs("special_nodes")
     @pytest.mark.parametrize("kind", [Kind.FIFO, Kind.SOCKET])
