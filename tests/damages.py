@@ -12,12 +12,15 @@ from msgspec import Struct
 
 from databases import Opened
 from keelfs import ops
+from keelfs.filing import MemoryEntry
 from keelfs.model import Limits
+from keelfs.store import memories
 from keelfs.store.home import SpaceHome
 from keelfs.testing.exercises import prepare
 
 #: Far from being reached, so that grants are in force.
 LIMITS = Limits(bytes=10**9, nodes=10**6)
+ENTRY = MemoryEntry(id=0, type="reference", title="Report", content="", author="x")
 #: Tables that any repair of a tree writes into: it records itself.
 JOURNAL = ("changes", "spaces")
 
@@ -34,6 +37,10 @@ class Place:
         prepare(self.home.perform)
         self.home.perform(ops.Mkdir("/p/q", parents=True))
         self.home.perform(ops.Write("/nothing", b""))
+        self.kept: SpaceHome = opened.space(self.tenant, kind="artifacts")
+        self.kept.perform(ops.Write("/output/report.md", b"kept"))
+        self.kept.perform(ops.Write("/b", b"kept"))
+        opened.database.write(self.tenant, lambda tx: memories.add(tx, ENTRY, 1, lambda _: None))
 
     def at(self, path: str) -> int:
         """The node that a path leads to."""
@@ -284,6 +291,40 @@ TREES = {
     ),
 }  # fmt: skip
 
+ARTIFACTS = {
+    "an artifact without its number": Damage(
+        "artifact-number",
+        lambda p: p.run(f"DELETE FROM artifacts WHERE tenant = {p.tenant} AND id = 2"),
+        differs=("artifacts",),
+    ),
+    "a number of no file": Damage(
+        "artifact-node",
+        lambda p: _insert(p, "artifacts", id=9, space=p.kept.space, node=99, updated_ns=1),
+        _all("artifact-counter"),
+    ),
+    "an artifact that is said to lie elsewhere": Damage(
+        "artifact-path",
+        lambda p: p.run(f"UPDATE artifacts SET path = 'b/c' WHERE tenant = {p.tenant} AND id = 2"),
+    ),
+    "an artifact that is said to be in the trash": Damage(
+        "artifact-path",
+        lambda p: p.run(f"UPDATE artifacts SET path = NULL WHERE tenant = {p.tenant} AND id = 1"),
+    ),
+    "artifacts miscounted": Damage(
+        "artifact-ledger",
+        lambda p: p.run(f"UPDATE tenants SET artifact_bytes = 7 WHERE id = {p.tenant}"),
+    ),
+    "numbers given twice": Damage(
+        "artifact-counter",
+        lambda p: p.run(f"UPDATE tenants SET next_artifact = 1 WHERE id = {p.tenant}"),
+    ),
+    "a link to nothing": Damage(
+        "memory-link",
+        lambda p: p.run(f"UPDATE memory_entries SET artifact = 77 WHERE tenant = {p.tenant}"),
+        differs=("memory_entries",),
+    ),
+}  # fmt: skip
+
 CONTENTS = {
     "a content is lost": Damage(
         "content-there", lambda p: p.run(f"DELETE FROM contents WHERE {p.held('/late')}"),
@@ -446,4 +487,4 @@ LEDGERS = {
                                                            becomes=2)),
 }  # fmt: skip
 
-DAMAGES = {**TREES, **CONTENTS, **LEDGERS}
+DAMAGES = {**TREES, **ARTIFACTS, **CONTENTS, **LEDGERS}

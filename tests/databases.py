@@ -24,6 +24,7 @@ ENGINES = ("sqlite", "postgres")
 TABLES = (
     "spaces", "nodes", "entries", "contents", "strands", "chunks", "revisions", "changes", "trash",
     "snapshots", "requests", "marks", "agents", "sessions", "tokens",
+    "artifacts", "memory_entries", "citations",
 )  # fmt: skip
 
 Rows = dict[str, list[tuple[Any, ...]]]

@@ -519,7 +519,7 @@ def test_the_trash_of_all(make: Make) -> None:
 # --- transfer
 
 
-@pytest.mark.parametrize("to", ["/.agent/t", "/.user/t", "/artifacts/t", "/t"])
+@pytest.mark.parametrize("to", ["/.agent/t", "/.user/t", "/t"])
 def test_a_transfer_within_the_store(make: Make, store: keelfs.Store, to: str) -> None:
     tree = make()
     tree.write("/d/f", "one")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keelfs.artifacts.dialect import MAX_BYTES, MAX_COMPONENT_BYTES, artifact_path
+from keelfs.artifactpath import MAX_BYTES, MAX_COMPONENT_BYTES, artifact_path
 from keelfs.errors import InvalidPath
 
 VECTORS = Path(__file__).parent / "data" / "artifact_paths.txt"

@@ -20,9 +20,11 @@ from keelfs.workspace import Space, SpaceHome
 
 if TYPE_CHECKING:
     from keelfs.agents import AgentTree
+    from keelfs.artifacts import Artifacts, Conversation, Memory
     from keelfs.gates.audit import Attempt
     from keelfs.gates.policy import Decide
     from keelfs.store.registry import Registry
+    from keelfs.store.shelf import Shelf
     from keelfs.validators import Validator
 
 
@@ -44,6 +46,8 @@ class Catalog(Protocol):
     ) -> Sequence[SpaceHome]: ...
 
     def delete_session(self, tenant: Any, session: str) -> None: ...
+
+    def shelf(self, tenant: Any) -> Shelf: ...
 
     def spaces(self, tenant: Any) -> Iterator[tuple[str, str]]: ...
 
@@ -123,6 +127,30 @@ class Tenant:
             validators=validators,
             policy=policy,
             audit=audit,
+        )
+
+    def artifacts(self, conversation: str, *, principal: Principal | None = None) -> Artifacts:
+        """What a conversation keeps for its user: the files below `/artifacts` of its tree.
+
+        An agent sees those of another conversation only by a memory entry that links to them.
+        """
+        from keelfs.artifacts import Artifacts
+
+        return Artifacts(self._catalog.shelf(self.key), conversation, principal or Principal())
+
+    def memory(self, *, conversation: str = "", principal: Principal | None = None) -> Memory:
+        """The memory entries of the tenant; an agent links what its `conversation` keeps."""
+        from keelfs.artifacts import Memory
+
+        return Memory(self._catalog.shelf(self.key), conversation, principal or Principal())
+
+    def conversation(self, id_: str, *, agent: str) -> Conversation:
+        """Carries out the slash commands in what an agent writes."""
+        from keelfs.artifacts import Conversation
+
+        who = Principal("agent", agent)
+        return Conversation(
+            self.artifacts(id_, principal=who), self.memory(conversation=id_, principal=who), agent
         )
 
     def delete_session(self, session: str) -> None:

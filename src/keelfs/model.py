@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 #: The most that one page of any listing may hold.
 MAX_PAGE: Final = 10_000
+#: The kind of the spaces that hold what a conversation keeps for its user.
+ARTIFACTS: Final = "artifacts"
 #: A cursor behind every change that there will ever be: the largest integer of both databases.
 END_OF_JOURNAL: Final = 2**63 - 1
 
@@ -221,6 +223,24 @@ class Limits(Struct, frozen=True, kw_only=True):
     transaction_nodes: int | None = 1_000_000
     #: The journal keeps changes for this long; watchers behind it are told to start anew.
     journal_age_s: int | None = None
+    #: One artifact, and all of a conversation: what narrows spaces of kind `artifacts`.
+    artifact_file_bytes: int | None = 2**20
+    artifact_space_bytes: int | None = 50 * 2**20
+    #: All artifacts of a tenant together, in the tree and in the trash.
+    artifact_bytes: int | None = 500 * 2**20
+
+    def for_kind(self, kind: str) -> Limits:
+        """The limits of a space of this kind."""
+        if kind != ARTIFACTS:
+            return self
+        own = Limits(
+            **{
+                **dict.fromkeys(Limits.__struct_fields__),
+                "bytes": self.artifact_space_bytes,
+                "file_bytes": self.artifact_file_bytes,
+            }
+        )
+        return self.narrowed(own)
 
     def narrowed(self, other: Limits) -> Limits:
         """The stricter of both, field by field."""

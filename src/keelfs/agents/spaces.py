@@ -12,11 +12,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from keelfs.model import ARTIFACTS
 from keelfs.path import ROOT, VPath
 from keelfs.spelling import check_id
 
 SESSION: Final = "session"
-ARTIFACTS: Final = "artifacts"
 AGENT: Final = "agent"
 USER: Final = "user"
 

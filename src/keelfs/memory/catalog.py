@@ -35,7 +35,8 @@ class _Tenant:
 
     def limits_of(self, key: Key) -> Limits:
         """The limits in force in a space."""
-        return self.store.narrowed(self.limits).narrowed(self.own.get(key, UNLIMITED))
+        limits = self.store.narrowed(self.limits).narrowed(self.own.get(key, UNLIMITED))
+        return limits.for_kind(key[0])
 
     def delete(self, key: Key) -> bool:
         self.own.pop(key, None)
@@ -102,6 +103,11 @@ class MemoryCatalog:
 
     def registry(self) -> NoReturn:
         raise Unsupported("a store in memory keeps no tokens; serve one in SQLite or PostgreSQL")
+
+    def shelf(self, tenant: _Tenant) -> NoReturn:  # noqa: ARG002
+        raise Unsupported(
+            "a store in memory numbers no artifacts; open one in SQLite or PostgreSQL"
+        )
 
     def open_tenant(self, name: str, create: bool) -> _Tenant:
         check_id("name of a tenant", name)

@@ -15,6 +15,7 @@ from keelfs.store.database import Database, Row, Statement, Tx
 from keelfs.store.home import SpaceHome
 from keelfs.store.registry import Registry
 from keelfs.store.sessions import remove_session
+from keelfs.store.shelf import Shelf
 from keelfs.store.stats import stats
 
 PAGE: Final = 1000
@@ -37,6 +38,10 @@ class SqlCatalog:
 
     def registry(self) -> Registry:
         return Registry(self._database, self._clock, self._limits)
+
+    def shelf(self, tenant: int) -> Shelf:
+        """The artifacts and memory entries of a tenant."""
+        return Shelf(self._database, tenant, self._clock, self._limits)
 
     def open_tenant(self, name: str, create: bool) -> int:
         check_id("name of a tenant", name)
@@ -83,9 +88,12 @@ class SqlCatalog:
             ]
 
         found = self._database.read(tenant, lambda tx: spaces.find_spaces(tx, wanted, self._limits))
+        spaces_ = found or self._database.write(tenant, work)
         return [
-            SpaceHome(self._database, tenant, space, principal, self._clock, limits, self._limits)
-            for space, limits in found or self._database.write(tenant, work)
+            SpaceHome(
+                self._database, tenant, space, principal, self._clock, limits, self._limits, kind
+            )
+            for (kind, _key), (space, limits) in zip(wanted, spaces_, strict=True)
         ]
 
     def delete_session(self, tenant: int, session: str) -> None:

@@ -37,8 +37,9 @@ class SpaceHome(SpaceVolume):
         clock: Clock,
         limits: Limits,
         store_limits: Limits,
+        kind: str = "",
     ) -> None:
-        super().__init__(database, tenant, space, principal, clock, limits)
+        super().__init__(database, tenant, space, principal, clock, limits, kind)
         self._store_limits = store_limits
 
     def fork(
@@ -69,7 +70,7 @@ class SpaceHome(SpaceVolume):
         space, limits = self.write(work)
         return SpaceHome(
             self._database, self.tenant, space, self.principal, self._clock, limits,
-            self._store_limits,
+            self._store_limits, kind,
         )  # fmt: skip
 
     def set_limits(self, limits: Limits) -> None:

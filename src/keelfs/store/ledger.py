@@ -33,7 +33,7 @@ LOCK_TENANT: Final = Statement(
 )
 GRANT: Final = Statement("UPDATE tenants SET granted_bytes = ?2, granted_nodes = ?3 WHERE id = ?1")
 _SPACES: Final = """SELECT id, bytes + trash_bytes, nodes + trash_nodes, granted_bytes,
-           granted_nodes, own_limits
+           granted_nodes, own_limits, kind
        FROM spaces WHERE tenant = ?1 AND kind <> 'snapshot' AND deleted_ns IS NULL ORDER BY id"""
 LOCK_SPACES: Final = Statement(_SPACES, postgres=f"{_SPACES} FOR NO KEY UPDATE")
 #: Behind the lock of the tenant, for which the writer of a space that came late may be waiting.
@@ -153,7 +153,7 @@ def settle_tenant(tx: Tx) -> None:
     # Differences, not sums: a space that was made while the locks were waited for, and has drawn
     # already, is none of the rows, and what it holds stays granted.
     all_bytes, all_nodes = tenant[1:]
-    for id_, bytes_, nodes, granted_bytes, granted_nodes, _own in rows:
+    for id_, bytes_, nodes, granted_bytes, granted_nodes, *_own in rows:
         new_bytes = None if granted_bytes is None else bytes_
         new_nodes = None if granted_nodes is None else nodes
         all_bytes += (new_bytes or 0) - (granted_bytes or 0)
@@ -167,6 +167,11 @@ def settle_tenant(tx: Tx) -> None:
 def for_spaces(limits: Limits) -> Limits:
     """A tenant's limits as they narrow each of its spaces: its totals bound only the sum."""
     return msgspec.structs.replace(limits, bytes=None, nodes=None)
+
+
+def in_force(kind: str, store: Limits, tenant: Limits, own: Limits) -> Limits:
+    """The limits of one space: those of its store, its tenant and its own."""
+    return store.narrowed(for_spaces(tenant)).narrowed(own).for_kind(kind)
 
 
 def encoded(limits: Limits) -> str:

@@ -291,6 +291,7 @@ def take_out(view: View, chain: list[int], name: str, node: Node) -> None:
         unique = uuid7(view.scope.now_ns).hex()
         view.tx.do(MOVE_ENTRY, view.space, parent, name, DOOMED, unique)
         view.tx.do(SET_PARENT, view.space, node.id, DOOMED, view.scope.now_ns)
+        view.scope.gone.append(node.id)
         return
     view.tx.do(DELETE_ENTRY, view.space, parent, name)
     if node.kind == DIRECTORY and node.children:

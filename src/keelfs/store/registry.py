@@ -16,7 +16,7 @@ from keelfs.ports import Clock
 from keelfs.store import agents, sessions, spaces, tokens
 from keelfs.store.database import Database, Tx
 from keelfs.store.home import SEQ, SpaceHome
-from keelfs.store.ledger import decoded, encoded, for_spaces
+from keelfs.store.ledger import decoded, encoded, in_force
 from keelfs.store.tokens import Resolved
 
 
@@ -139,7 +139,7 @@ class Registry:
 
 @lru_cache(maxsize=1024)
 def _effective(store: Limits, tenant: str, own: str) -> Limits:
-    return store.narrowed(for_spaces(decoded(tenant))).narrowed(decoded(own))
+    return in_force("session", store, decoded(tenant), decoded(own))
 
 
 @lru_cache(maxsize=1024)

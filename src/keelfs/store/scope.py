@@ -161,6 +161,8 @@ class Scope:
         self._changes: list[Row] = []
         self._first_seq = 0
         self.touched: list[tuple[tuple[str, ...], int]] = []
+        #: Whole trees that were put into the trash, or left to the sweep.
+        self.gone: list[int] = []
 
     # -- the row
 

@@ -8,6 +8,7 @@ from typing import Final
 from keelfs.errors import AlreadyExists, NotFound
 from keelfs.ident import uuid7
 from keelfs.model import UNLIMITED, ChangeKind, Limits, Principal, Usage
+from keelfs.store.artifacts import FORGET_ALL, forget, settled_as
 from keelfs.store.copying import clone_space
 from keelfs.store.database import Row, Statement, Tx
 from keelfs.store.ledger import (
@@ -17,7 +18,7 @@ from keelfs.store.ledger import (
     LOCK_TENANT,
     decoded,
     encoded,
-    for_spaces,
+    in_force,
     settle,
 )
 from keelfs.store.scope import LOCK, Scope, SpaceRow
@@ -70,6 +71,7 @@ NEW_DIRECTORY: Final = Statement(
 SET_LIMITS: Final = Statement(
     "UPDATE spaces SET limits = ?3, own_limits = ?4 WHERE tenant = ?1 AND id = ?2"
 )
+KIND: Final = Statement("SELECT kind FROM spaces WHERE tenant = ?1 AND id = ?2")
 SET_ALL: Final = Statement(
     """UPDATE spaces SET limits = ?3, granted_bytes = ?4, granted_nodes = ?5
        WHERE tenant = ?1 AND id = ?2"""
@@ -111,11 +113,11 @@ def find_spaces(tx: Tx, wanted: Sequence[Key], limits: Limits) -> list[Found] | 
     asked = [tx.later(SPACE, kind, key) for kind, key in wanted]
     tenant = tx.one(TENANT_LIMITS)
     found: list[Found] = []
-    for rows in asked:
+    for (kind, _key), rows in zip(wanted, asked, strict=True):
         row = next(iter(rows()), None)
         if row is None or tenant is None:
             return None
-        effective = limits.narrowed(for_spaces(decoded(tenant[0]))).narrowed(decoded(row[2]))
+        effective = in_force(kind, limits, decoded(tenant[0]), decoded(row[2]))
         if encoded(effective) != row[1]:
             return None
         found.append((row[0], effective))
@@ -138,12 +140,11 @@ def open_space(
         if tenant is None:
             raise NotFound("there is no tenant of this name")
         own = decoded(tenant[0])
-        effective = limits.narrowed(for_spaces(own))
+        effective = in_force(kind, limits, own, UNLIMITED)
         space = insert_space(tx, kind, key, now_ns, tenant=own, limits=effective)
         return space, effective
     tenant = tx.one(TENANT_LIMITS)
-    effective = limits.narrowed(for_spaces(decoded(tenant[0] if tenant else "{}")))
-    effective = effective.narrowed(decoded(row[2]))
+    effective = in_force(kind, limits, decoded(tenant[0] if tenant else "{}"), decoded(row[2]))
     if encoded(effective) != row[1]:
         tx.do(SET_LIMITS, row[0], encoded(effective), row[2])
     return row[0], effective
@@ -196,12 +197,14 @@ def fork(
     origin, bytes_, nodes = image or (source.space, row.bytes, row.nodes)
     source.refuse_many(nodes)
     space, effective = open_space(tx, kind, key, source.now_ns, limits, create=True)
-    target = Scope(tx, space, principal, source.now_ns, limits=effective, settle=settle)
+    also = settled_as(kind, settle)
+    target = Scope(tx, space, principal, source.now_ns, limits=effective, settle=also)
     clone_space(target, origin, space)
     target.row.bytes, target.row.nodes = bytes_, nodes
     # Ids of the copies lie below the source's next one.
     target.row.next_node = row.next_node
     target.record(ChangeKind.FORK, (), None)
+    target.touched.append(((), 0))
     target.flush()
     return space, effective
 
@@ -211,7 +214,8 @@ def set_space_limits(tx: Tx, space: int, own: Limits, limits: Limits) -> Limits:
     if not tx.all(LOCK, space):
         raise NotFound("this space has been deleted")
     tenant = tx.one(TENANT_LIMITS)
-    effective = limits.narrowed(for_spaces(decoded(tenant[0] if tenant else "{}"))).narrowed(own)
+    tenants = decoded(tenant[0] if tenant else "{}")
+    effective = in_force((tx.one(KIND, space) or ("",))[0], limits, tenants, own)
     tx.do(SET_LIMITS, space, encoded(effective), encoded(own))
     return effective
 
@@ -220,14 +224,13 @@ def set_tenant_limits(tx: Tx, own: Limits, limits: Limits) -> None:
     """Sets a tenant's limits, and grants each of its spaces just what it uses."""
     rows = _locked_ledger(tx)
     tx.do(SET_TENANT_LIMITS, encoded(own))
-    base = limits.narrowed(for_spaces(own))
     all_bytes = all_nodes = 0
     updates: list[Row] = []
-    for id_, bytes_, nodes, _granted_bytes, _granted_nodes, text in rows:
+    for id_, bytes_, nodes, _granted_bytes, _granted_nodes, text, kind in rows:
         granted = (None if own.bytes is None else bytes_, None if own.nodes is None else nodes)
         all_bytes += granted[0] or 0
         all_nodes += granted[1] or 0
-        updates.append((id_, encoded(base.narrowed(decoded(text))), *granted))
+        updates.append((id_, encoded(in_force(kind, limits, own, decoded(text))), *granted))
     tx.many(SET_ALL, updates)
     tx.do(GRANT, all_bytes, all_nodes)
 
@@ -276,6 +279,7 @@ def delete_space(tx: Tx, space: int, now_ns: int) -> None:
     tx.do(DELETE_IMAGES, space, now_ns)
     tx.do(FORGET_IMAGES, space)
     tx.do(DELETE_SPACE, space, now_ns, f"deleted {space}")
+    forget(tx, space, row)
     tenant = tx.one(LOCK_TENANT)
     assert tenant is not None
     tx.do(GRANT, tenant[1] - (row.granted_bytes or 0), tenant[2] - (row.granted_nodes or 0))
@@ -283,6 +287,8 @@ def delete_space(tx: Tx, space: int, now_ns: int) -> None:
 
 def delete_tenant(tx: Tx, now_ns: int) -> None:
     """Gives the tenant's name back and marks all its spaces as deleted."""
+    tx.all(LOCK_SPACES)
+    tx.do(FORGET_ALL)
     for row in _locked_ledger(tx):
         tx.do(DELETE_IMAGES, row[0], now_ns)
         tx.do(FORGET_IMAGES, row[0])
@@ -294,7 +300,7 @@ def delete_tenant(tx: Tx, now_ns: int) -> None:
 DELETED: Final = "\x01"
 RENAME_TENANT: Final = Statement(
     """UPDATE tenants SET name = char(1) || ?2, limits = '{}', granted_bytes = 0,
-              granted_nodes = 0 WHERE id = ?1""",
+              granted_nodes = 0, artifact_bytes = 0 WHERE id = ?1""",
     postgres="""UPDATE tenants SET name = chr(1) || ?2, limits = '{}', granted_bytes = 0,
-              granted_nodes = 0 WHERE id = ?1""",
+              granted_nodes = 0, artifact_bytes = 0 WHERE id = ?1""",
 )

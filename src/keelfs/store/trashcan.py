@@ -59,6 +59,7 @@ def _put(view: View, spot: Spot, node: Node) -> Trashed:
     unhang(view, spot.chain, node)
     scope.charge([TRASH], *node.weight)
     relocate(view, spot.chain[-1], spot.parts[-1], TRASH, trash_id, node)
+    scope.gone.append(node.id)
     view.tx.do(
         PUT, view.space, trash_id, node.id, joined(spot.parts), scope.author, scope.now_ns, expires
     )

@@ -26,6 +26,7 @@ from keelfs.ops import (
     unwrapped,
 )
 from keelfs.ports import Clock, Volume
+from keelfs.store.artifacts import settled_as
 from keelfs.store.content import Staged, prepare
 from keelfs.store.database import Database, Tx
 from keelfs.store.ledger import Unsettled, give_back, settle, settle_exactly, settle_tenant
@@ -48,13 +49,16 @@ class SpaceVolume:
         principal: Principal,
         clock: Clock,
         limits: Limits,
+        kind: str = "",
     ) -> None:
+        """`kind` is that of the space."""
         self._database = database
         self.tenant = tenant
         self.space = space
         self.principal = principal
         self._clock = clock
         self._limits = limits
+        self.kind = kind
         #: Whether a short read is worth no thread of its own.
         self.local_reads = database.local
 
@@ -193,8 +197,9 @@ class SpaceVolume:
 
     def _writing(self, tx: Tx, settle: Callable[[Scope], None]) -> View:
         scope = Scope(
-            tx, self.space, self.principal, self._clock.now_ns(), limits=self._limits, settle=settle
-        )
+            tx, self.space, self.principal, self._clock.now_ns(), limits=self._limits,
+            settle=settled_as(self.kind, settle),
+        )  # fmt: skip
         return View(scope)
 
     def _ready(self, data: Data) -> Data:

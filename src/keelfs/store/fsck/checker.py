@@ -18,6 +18,7 @@ from msgspec import Struct
 from keelfs.model import Finding, Report
 from keelfs.ports import Clock
 from keelfs.store.database import Database, Statement, Tx
+from keelfs.store.fsck.artifacts import ARTIFACTS
 from keelfs.store.fsck.contents import CONTENTS, EXTENTS, OF_EXTENTS, by_rows
 from keelfs.store.fsck.invariant import MOST_FINDINGS, Invariant
 from keelfs.store.fsck.ledgers import LEDGERS
@@ -29,7 +30,7 @@ from keelfs.store.fsck.trees import TREES
 
 #: Every question there is.
 INVARIANTS: Final[tuple[Invariant, ...]] = (
-    *TREES, *LEDGERS, *CONTENTS, EXTENTS, *OF_EXTENTS, REPLAY, *ROT
+    *TREES, *LEDGERS, *ARTIFACTS, *CONTENTS, EXTENTS, *OF_EXTENTS, REPLAY, *ROT
 )  # fmt: skip
 #: What mending breaks for an invariant that comes earlier is mended in the next round.
 ROUNDS: Final = 8
@@ -161,6 +162,6 @@ def _report(seen: _Seen) -> Report:
 
 
 def _answers(tx: Tx) -> Iterator[tuple[Invariant, Iterable[str]]]:
-    for invariant in (*TREES, *LEDGERS):
+    for invariant in (*TREES, *LEDGERS, *ARTIFACTS):
         yield invariant, invariant.violations(tx)
     yield from by_rows(tx)

@@ -22,7 +22,8 @@ from msgspec import Struct
 from keelfs.errors import NotFound
 from keelfs.ports import Clock
 from keelfs.store.database import Database, Row, Statement, Tx
-from keelfs.store.fsck import mendcontents, mendledgers, mendtrees
+from keelfs.store.fsck import mendartifacts, mendcontents, mendledgers, mendtrees
+from keelfs.store.fsck.artifacts import ARTIFACTS
 from keelfs.store.fsck.contents import CONTENTS, EXTENTS, OF_EXTENTS, are_readable
 from keelfs.store.fsck.invariant import MOST_FINDINGS, Invariant
 from keelfs.store.fsck.ledgers import LEDGERS
@@ -123,8 +124,16 @@ MENDERS: Final[tuple[Mender, ...]] = (
     Mender("grant-limit", in_tenant=mendledgers.grants),
     Mender("grant", in_tenant=mendledgers.grants),
     Mender("tenant-grants", in_tenant=mendledgers.grants),
+    Mender("artifact-counter", in_tenant=mendartifacts.counter),
+    Mender("artifact-node", in_tenant=mendartifacts.node),
+    Mender("artifact-number", in_tenant=mendartifacts.number),
+    Mender("artifact-path", in_tenant=mendartifacts.path),
+    Mender("artifact-ledger", in_tenant=mendartifacts.ledger),
+    Mender("memory-link", in_tenant=mendartifacts.link),
 )
-_INVARIANTS: Final = {each.name: each for each in (*TREES, *LEDGERS, *CONTENTS, EXTENTS)}
+_INVARIANTS: Final = {
+    each.name: each for each in (*TREES, *LEDGERS, *ARTIFACTS, *CONTENTS, EXTENTS)
+}
 _OF_EXTENTS: Final = {each.name: each for each in OF_EXTENTS}
 #: These read all extents, which must be readable.
 _NEED_EXTENTS: Final = frozenset(_OF_EXTENTS) | {"strand-freed"}

@@ -29,7 +29,10 @@ ANY_ROW: Final = Statement(
             OR EXISTS (SELECT 1 FROM marks WHERE tenant = ?1)
             OR EXISTS (SELECT 1 FROM agents WHERE tenant = ?1)
             OR EXISTS (SELECT 1 FROM sessions WHERE tenant = ?1)
-            OR EXISTS (SELECT 1 FROM tokens WHERE tenant = ?1))"""
+            OR EXISTS (SELECT 1 FROM tokens WHERE tenant = ?1)
+            OR EXISTS (SELECT 1 FROM artifacts WHERE tenant = ?1)
+            OR EXISTS (SELECT 1 FROM memory_entries WHERE tenant = ?1)
+            OR EXISTS (SELECT 1 FROM citations WHERE tenant = ?1))"""
 )
 ADOPT: Final = Statement(
     """INSERT INTO tenants (id, name, limits, created_ns)
