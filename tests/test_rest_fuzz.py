@@ -41,6 +41,12 @@ parameters = {{ "path.agent" = "nobody" }}
 [[operations]]
 include-name = "DELETE /v1/agents/{{agent}}/sessions/{{session}}"
 parameters = {{ "path.session" = "none" }}
+
+# Each way in which one of 36 kinds of operations can be wrong is more than a run can try; the
+# corpus below has the worst of them.
+[[operations]]
+include-name = "POST /v1/agents/{{agent}}/sessions/{{session}}/fs/_/operations"
+phases.coverage.enabled = false
 """
 
 
@@ -62,7 +68,8 @@ def schemathesis(server: Served, folder: Path, *options: str) -> None:
     assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]
     for phase in ("Examples", "Coverage", "Fuzzing", "Stateful"):
         assert f"{phase} (in " in run.stdout, run.stdout[-8000:]
-    assert f"Tested: {len(ROUTES)}" in run.stdout
+    # All routes but the one that the description itself came from.
+    assert f"Tested: {len(ROUTES) - 1}\n" in run.stdout, run.stdout[-8000:]
 
 
 def test_schemathesis_finds_nothing(tmp_path: Path) -> None:
