@@ -33,6 +33,10 @@ class Artifacts:
     def _home(self) -> SpaceHome:
         return self._shelf.home(self.conversation, self.principal, create=True)
 
+    def acting_as(self, principal: Principal) -> Artifacts:
+        """The same on behalf of somebody else."""
+        return Artifacts(self._shelf, self.conversation, principal)
+
     def put(self, path: str, data: bytes | str, *, mime: str | None = None) -> Put:
         """Makes an artifact, or gives the one at this path new bytes under the same number."""
         if mime is not None:
@@ -43,6 +47,15 @@ class Artifacts:
     def get(self, id_: int, *, via: int | None = None) -> Artifact:
         """What is known of an artifact; `via` is the memory entry that is cited for it."""
         return self._judged(via, lambda check: self._shelf.find(id_, check))
+
+    def find(self, id_: int) -> Artifact:
+        """What is known of an artifact of this conversation, and of no other."""
+
+        def check(_tx: Tx, found: Artifact) -> None:
+            if found.conversation != self.conversation:
+                raise NotFound("there is no such artifact")
+
+        return self._shelf.find(id_, check)
 
     def at(self, path: str) -> Artifact:
         """The artifact of this conversation at a path."""

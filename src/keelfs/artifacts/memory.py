@@ -36,6 +36,10 @@ class Memory:
         self._reader = Reader(principal, conversation)
         self._linkable = linkable
 
+    def acting_as(self, principal: Principal) -> Memory:
+        """The same on behalf of somebody else."""
+        return Memory(self._shelf, self.conversation, principal, self._linkable)
+
     def add(
         self,
         type_: str,

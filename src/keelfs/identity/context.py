@@ -12,12 +12,14 @@ from uuid import UUID
 
 from msgspec.structs import replace as with_fields
 
+from keelfs.artifacts import Artifacts, Memory
 from keelfs.errors import NotFound, PermissionDenied
 from keelfs.gates.confined import Confined
 from keelfs.gates.deadline import Deadline
 from keelfs.gates.policy import Policy
 from keelfs.grant import Agent, Grant, Role, Session, Token, checked_grant, refuse_wider
 from keelfs.ident import uuid7
+from keelfs.identity.kept import AllKept
 from keelfs.identity.rights import AGENT_VERBS, MANAGED_BY, REDEEM, checked_verbs
 from keelfs.identity.secret import hash_of, new_secret, text_of
 from keelfs.model import Usage
@@ -107,6 +109,44 @@ class Context:
     def _decide(self, op: Op[Any]) -> None:
         if op.verb not in (self._verbs or ()):
             raise PermissionDenied(f"this token does not allow the verb {op.verb}")
+
+    # -- what conversations keep
+
+    def conversation(self, id_: str, verb: str) -> Artifacts:
+        """What a conversation keeps, for a verb that this token allows."""
+        owner = self._found.session
+        if id_ != self._named or owner is None or not self.grant.reaches(*owner, id_):
+            raise NotFound("conversation not found")
+        self._may_keep(verb)
+        return Artifacts(self._registry.shelf(self._tenant), id_, self.grant.principal)
+
+    def agent_of(self, conversation: str) -> str:
+        """Whose conversation it is that this request is about."""
+        self.conversation(conversation, "read")
+        owner = self._found.session
+        assert owner is not None
+        return owner[0]
+
+    def _may_keep(self, verb: str) -> None:
+        if self.grant.paths is not None:
+            raise PermissionDenied("this token is about a part of a session's files")
+        if self._verbs is not None and verb not in self._verbs:
+            raise PermissionDenied(f"this token does not allow the verb {verb}")
+
+    def all_kept(self, verb: str) -> AllKept:
+        """What all conversations keep that this token reaches."""
+        self._may_keep(verb)
+        return AllKept(self._registry, self._tenant, self.grant)
+
+    def memory(self, conversation: str | None, verb: str) -> Memory:
+        """The memory entries of the tenant; links go to what this token reaches."""
+        self._may_keep(verb)
+        named = conversation or self.grant.session or ""
+        if conversation is not None:
+            self._check_ends(with_fields(self.grant, session=conversation))
+        kept = AllKept(self._registry, self._tenant, self.grant)
+        shelf = self._registry.shelf(self._tenant)
+        return Memory(shelf, named, self.grant.principal, lambda found: kept.reaches(found))
 
     # -- management
 

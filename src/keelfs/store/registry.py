@@ -17,6 +17,7 @@ from keelfs.store import agents, sessions, spaces, tokens
 from keelfs.store.database import Database, Tx
 from keelfs.store.home import SEQ, SpaceHome
 from keelfs.store.ledger import decoded, encoded, in_force
+from keelfs.store.shelf import Shelf
 from keelfs.store.tokens import Resolved
 
 
@@ -104,6 +105,10 @@ class Registry:
         home.fork("session", session.id, at, lambda tx: sessions.add_session(tx, session))
 
     # -- spaces
+
+    def shelf(self, tenant: int) -> Shelf:
+        """What the conversations of a tenant keep."""
+        return Shelf(self._database, tenant, self.clock, self._limits)
 
     def tenant_usage(self, tenant: int) -> Usage:
         return self._database.read(tenant, spaces.tenant_usage)

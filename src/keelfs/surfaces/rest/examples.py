@@ -16,7 +16,7 @@ import msgspec
 from keelfs import ops, wire
 from keelfs.grant import Role
 from keelfs.model import ABSENT, Kind, Limits, Stat, Usage
-from keelfs.surfaces.rest import bodies, more_bodies
+from keelfs.surfaces.rest import bodies, keeping_bodies, more_bodies
 
 AGENT: Final = "01993b0c-5c1e-7a41-9d0f-6a1f3c9d2e11"
 SESSION: Final = "01993b0c-6f02-7c3b-8e55-2b7d4f6a8c22"
@@ -31,6 +31,7 @@ _PLAN: Final = "/notes/plan.md"
 PARAMETERS: Final[Mapping[str, str]] = {
     "agent": AGENT, "session": SESSION, "path": "notes/plan.md", "token": _GRANT,
     "name": "before-the-refactoring", "item": "7",
+    "artifact": "88", "entry": "42",
 }  # fmt: skip
 
 _KNOWN: Final[dict[str, Any]] = {
@@ -39,7 +40,28 @@ _KNOWN: Final[dict[str, Any]] = {
 }  # fmt: skip
 _GREP_LINE: Final = bodies.GrepLine(path=_PLAN, line_number=1, line="1. Read")
 
+_KEPT: Final = keeping_bodies.ArtifactBody(
+    88, "default", SESSION, "output/report.md", _SHA, "text/markdown", 1832, 1773480413, 1773480413
+)
+_ENTRY: Final = keeping_bodies.EntryBody(
+    42, "reference", "Findings report", "What was found", "", ("report",), 88, None, SESSION,
+    "operator:ann", 1773480413, 1773480413, _KEPT,
+)  # fmt: skip
+
 _ALL: Final[tuple[Any, ...]] = (
+    keeping_bodies.NewArtifact(
+        path="output/report.md", content="# Findings", mime_type="text/markdown"
+    ),
+    _KEPT,
+    keeping_bodies.ArtifactPut(_KEPT, 1832, 1832, created=True),
+    keeping_bodies.ConversationArtifacts(SESSION, 1, [_KEPT], 1832, 1832),
+    keeping_bodies.TenantArtifacts("default", 1, [_KEPT], 1832),
+    keeping_bodies.NewEntry(type="reference", title="Findings report", artifact_id=88),
+    keeping_bodies.EntryChange(artifact_id=None),
+    _ENTRY,
+    keeping_bodies.Entries(1, [_ENTRY]),
+    keeping_bodies.Invalidated(invalidated=True, id=42),
+    keeping_bodies.CommandsBody(text="/list\n"),
     bodies.NewAgent(name="coder", description="Writes code", tags=("backend",)),
     bodies.AgentBody(
         id=AGENT, name="coder", description="Writes code", system_prompt="",

@@ -14,11 +14,13 @@ from keelfs.surfaces.rest import (
     actions,
     agents,
     archives,
+    artifacts,
     batch,
     description,
     events,
     files,
     history,
+    memory,
     operations,
     raw,
     recovery,
@@ -49,6 +51,21 @@ from keelfs.surfaces.rest.bodies import (
     SessionFile,
     TokenBody,
     TwoPaths,
+)
+from keelfs.surfaces.rest.keeping_bodies import (
+    ArtifactBody,
+    ArtifactPut,
+    ArtifactsQuery,
+    CommandsBody,
+    ConversationArtifacts,
+    Entries,
+    EntriesQuery,
+    EntryBody,
+    EntryChange,
+    Invalidated,
+    NewArtifact,
+    NewEntry,
+    TenantArtifacts,
 )
 from keelfs.surfaces.rest.more_bodies import (
     Answered,
@@ -85,6 +102,10 @@ AGENT: Final = f"{AGENTS}/{{agent}}"
 SESSIONS: Final = f"{AGENT}/sessions"
 SESSION: Final = f"{SESSIONS}/{{session}}"
 FS: Final = f"{SESSION}/fs"
+#: A conversation is a session.
+CONVERSATION: Final = "/v1/conversations/{session}"
+KEPT: Final = f"{CONVERSATION}/artifacts"
+ENTRIES: Final = "/v1/memory/entries"
 
 # Headers that routes heed.
 _KEY: Final = ("idempotency-key",)
@@ -239,7 +260,35 @@ def _described() -> bytes:
     return msgspec.json.encode(description.of(ROUTES))
 
 
+def _keeping() -> list[Route]:
+    kept, every, entry = f"{KEPT}/{{artifact}}", "/v1/artifacts/{artifact}", f"{ENTRIES}/{{entry}}"
+    return [
+        _route("POST", KEPT, artifacts.put_artifact, body=NewArtifact, answer=ArtifactPut,
+               status=201, also=(200,)),
+        _route("GET", KEPT, artifacts.list_artifacts, query=ArtifactsQuery,
+               answer=ConversationArtifacts),
+        _route("GET", kept, artifacts.show_artifact, answer=ArtifactBody),
+        _route("GET", f"{kept}/raw", artifacts.download_artifact, media=_ANY, also=(304,),
+               heeds=("if-none-match",)),
+        _route("DELETE", kept, artifacts.delete_artifact, answer=Deleted),
+        _route("GET", "/v1/artifacts", artifacts.list_all_artifacts, query=ArtifactsQuery,
+               answer=TenantArtifacts),
+        _route("GET", every, artifacts.show_any_artifact, answer=ArtifactBody),
+        _route("GET", f"{every}/raw", artifacts.download_any_artifact, media=_ANY, also=(304,),
+               heeds=("if-none-match",)),
+        _route("DELETE", every, artifacts.delete_any_artifact, answer=Deleted),
+        _route("POST", ENTRIES, memory.add_entry, body=NewEntry, answer=EntryBody, status=201),
+        _route("GET", ENTRIES, memory.list_entries, query=EntriesQuery, answer=Entries),
+        _route("GET", entry, memory.show_entry, answer=EntryBody),
+        _route("PATCH", entry, memory.change_entry, body=EntryChange, answer=EntryBody),
+        _route("DELETE", entry, memory.delete_entry, answer=Deleted),
+        _route("POST", f"{entry}/invalidate", memory.invalidate_entry, answer=Invalidated),
+        _route("POST", f"{CONVERSATION}/commands", memory.run_commands, body=CommandsBody,
+               media=("text/event-stream",)),
+    ]  # fmt: skip
+
+
 ROUTES: Final = (
-    *_files(), *_actions(), *_raw(), *_time(), *_whole(), *_management(),
+    *_files(), *_actions(), *_raw(), *_time(), *_whole(), *_management(), *_keeping(),
     _route("GET", "/v1/openapi.json", openapi, public=True, media=("application/json",)),
 )  # fmt: skip
