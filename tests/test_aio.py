@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from keelfs import aio, assembly, errors, ops, workspace
+from keelfs import aio, artifacts, assembly, errors, ops, workspace
 from keelfs.aio.hop import DEPTH, Crew
 from keelfs.memory import MemorySpace
 from keelfs.model import ABSENT, ChangeKind, Kind, Limits
@@ -551,5 +551,42 @@ def test_a_store_that_cannot_be_opened_says_why() -> None:
         for wrong in ({"url": "nowhere"}, {"url": "memory:", "workers": 0}):
             with pytest.raises(errors.InvalidArgument):
                 await aio.open(**wrong)  # type: ignore[arg-type]
+
+    run(check())
+
+
+def test_what_conversations_keep_has_the_same_arguments(tmp_path: Path) -> None:
+    for kind in ("Artifacts", "Memory", "Conversation"):
+        ours = getattr(aio.artifacts, kind)
+        theirs = getattr(artifacts, kind)
+        for name, verb in inspect.getmembers(theirs, inspect.isfunction):
+            if name[0] != "_" and name != "acting_as":
+                wanted = list(inspect.signature(verb).parameters.items())
+                found = inspect.signature(getattr(ours, name)).parameters
+                assert [(key, each.kind, each.default) for key, each in found.items()] == [
+                    (key, each.kind, each.default) for key, each in wanted
+                ], name
+
+    async def check() -> None:
+        async with await aio.open(f"sqlite:///{tmp_path}/kept.db") as store:
+            tenant = await store.tenant("acme")
+            talk = await tenant.conversation("c", agent="bot")
+            seen = [each async for each in talk.stream(["/write --persist a\nx\n/endwrite\n"])]
+            assert len(seen) == 3
+            assert (await talk.turn("/read a")).text.startswith("[/read a]\nx\n")
+            kept, memory = await tenant.artifacts("c"), await tenant.memory()
+            assert (await kept.put("b", "y")).created
+            assert await kept.read((await kept.at("b")).id) == b"y"
+            assert (await kept.fetch(2))[0] == await kept.get(2) == await kept.find(2)
+            entry = await memory.add("user", "t", "c", artifact=2)
+            await kept.delete(2)
+            assert (await memory.get(entry.id)).expired_artifact == 2
+            assert (await memory.update(entry.id, title="u")).title == "u"
+            await memory.invalidate(entry.id)
+            assert (await memory.list()).items == []
+            await memory.delete((await memory.add("user", "t", "c")).id)
+            assert (await kept.usage()).conversation_used_bytes == 1
+            assert len((await kept.list()).items) == 1
+            assert list(await kept.citations()) == []
 
     run(check())

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from keelfs.aio.agents import AgentTree
+from keelfs.aio.artifacts import Artifacts, Conversation, Memory
 from keelfs.aio.hop import Crew
 from keelfs.aio.workspace import Space
 from keelfs.config import from_environment
@@ -68,6 +69,25 @@ class Tenant:
             create=create,
         )
         return AgentTree(tree, self._crew)
+
+    async def artifacts(
+        self, conversation: str, *, principal: Principal | None = None
+    ) -> Artifacts:
+        """What a conversation keeps for its user."""
+        kept = await self._crew.run(self._sync.artifacts, conversation, principal=principal)
+        return Artifacts(kept, self._crew)
+
+    async def memory(self, *, conversation: str = "", principal: Principal | None = None) -> Memory:
+        """The memory entries of the tenant."""
+        memory = await self._crew.run(
+            self._sync.memory, conversation=conversation, principal=principal
+        )
+        return Memory(memory, self._crew)
+
+    async def conversation(self, id_: str, *, agent: str) -> Conversation:
+        """Carries out the slash commands in what an agent writes."""
+        talk = await self._crew.run(self._sync.conversation, id_, agent=agent)
+        return Conversation(talk, self._crew)
 
     async def delete_session(self, session: str) -> None:
         await self._crew.run(self._sync.delete_session, session)
