@@ -25,6 +25,8 @@ LOOKUP = Lookup()
 REQUIREMENTS = [
     *(f"S0-{number}" for number in range(1, 69)),
     *(f"S0-X{number}" for number in range(1, 14)),
+    *(f"S2-{number}" for number in range(1, 69)),
+    *(f"S2-X{number}" for number in range(1, 13)),
 ]
 
 
