@@ -84,7 +84,7 @@ def test_planted_bugs_are_found(bug: str) -> None:
     limits = WIDER if bug == "QuotaOffByOne" else TIGHT
     broken = machine(lambda: BUGS[bug](MemorySpace(limits=limits)), tight)
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(broken, settings=profile(400, 40, phases=[Phase.generate]))
+        run_state_machine_as_test(broken, settings=profile(1600, 40, phases=[Phase.generate]))
 
 
 @pytest.mark.torture

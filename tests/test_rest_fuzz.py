@@ -184,7 +184,7 @@ def address(route: Route, fs: str, tail: str = "notes/plan.md") -> str:
     gone = route.method == "DELETE" and not route.template.startswith(FS)
     known = {"agent": "nobody" if gone else agent, "session": session}
     return description.address(route).format_map(
-        {**dict.fromkeys(("path", "name", "item", "token"), tail), **known}
+        {**dict.fromkeys(("path", "name", "item", "token", "artifact", "entry"), tail), **known}
     )
 
 

@@ -194,7 +194,7 @@ def test_trash(fs: Fs) -> None:
     assert client.post(f"{url}/_/untrash", {"id": item["id"], "to": "/_x"}).status == 400
     assert client.delete(f"{url}/_/trash/{item['id']}").json == {"deleted": True}
     assert client.delete(f"{url}/_/trash/{item['id']}").status == 404
-    assert client.delete(f"{url}/_/trash/%00").status == 400
+    assert client.delete(f"{url}/_/trash/%00").status == 404
     assert client.get(f"{url}/_/trash").json == {"data": []}
 
 

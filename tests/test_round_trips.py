@@ -95,10 +95,10 @@ class Line(Struct):
         """The turns of some work in a new space, once its statements are prepared.
 
         A client that the machine lets wait in the middle of a sentence is counted too often, never
-        too seldom: what was counted twice and never less is the number.
+        too seldom: what was counted three times and never less is the number.
         """
         counts: list[int] = []
-        while counts.count(min(counts, default=0)) < 2:
+        while counts.count(min(counts, default=0)) < 3:
             outside, inside = self.homes()
             before(outside)
             with self.relay.counting() as count:

@@ -245,6 +245,8 @@ class OverlayVolume(Unversioned):
         self._tree.cover(spot.above[-1], node.names[-1])
 
     def move(self, path: VPath, to: VPath, replace: bool, parents: bool, expect: Expect) -> Stat:
+        if to.is_root:
+            raise Busy("the root cannot be replaced")
         source = self._removable(path, expect)
         node, place = source.there(), self._place(to)
         if place.node is not None and _same(place.node, node):
