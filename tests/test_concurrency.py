@@ -116,7 +116,11 @@ def test_a_careless_crowd_is_convicted(
 ) -> None:
     seen: list[str] = []
     for _ in range(ATTEMPTS):
-        seen += crowd.run(url, race, careless).violations
+        try:
+            seen += crowd.run(url, race, careless).violations
+        except StoreBusy as error:
+            # Whoever has no patience may fail before the race has begun.
+            seen.append(repr(error))
         if any(re.search(told, each) for each in seen):
             return
     pytest.fail(f"nobody saw {told!r} in {ATTEMPTS} races, but {seen[:3]}")
